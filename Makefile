@@ -1,0 +1,41 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+INPUTS := pyproject.toml constraints.txt src/colspace/__init__.py
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python -m colspace.experiments.demo --out demo
+
+test: $(VENV)/test.stamp lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/joint.py
+
+clean:
+	rm -rf $(VENV) demo
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "colspace needs Python 3.11 or newer; run: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) pip
+
+$(VENV)/demo.stamp: $(BIN)/python $(INPUTS)
+	$(INSTALL) -e '.[cli,plot]'
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp
+	$(INSTALL) -e '.[all]' --group test
+	touch $@
+
+$(VENV)/bench.stamp: $(VENV)/test.stamp
+	$(INSTALL) --group bench
+	touch $@

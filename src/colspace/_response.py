@@ -1,0 +1,185 @@
+"""Responses: numbers, several numbers or class labels, as one matrix; and how heavy their tails are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.utils.validation import check_array
+
+Array = NDArray[np.float64]
+
+
+class HeavyTailWarning(UserWarning):
+    """The response has heavier tails than the theory of the estimator allows."""
+
+
+@dataclass(frozen=True)
+class ResponseEncoder:
+    """Turns y into a float matrix (rows x responses), the same way for every chunk.
+
+    Labels become indicators (one column for two classes, one per class otherwise).
+    """
+
+    classes: NDArray[Any] | None = None
+    function: Callable[[Any], Any] | None = None
+    n_responses: int = 1
+
+    def __call__(self, y: Any) -> Array:
+        """Encode one chunk."""
+        if self.classes is not None:
+            return self._indicators(np.asarray(y).ravel())
+        values = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
+        if self.function is not None:
+            values = np.asarray(self.function(values))
+            if values.ndim == 0 or values.shape[0] != len(y):
+                msg = f"response= must return one value per row: {len(y)} rows in, shape {values.shape} out"
+                raise ValueError(msg)
+            if not np.isfinite(values).all():
+                msg = "response= returned NaN or infinity; choose a transform that is finite on this y"
+                raise ValueError(msg)
+        values = values.astype(np.float64, copy=False)
+        return values.reshape(values.shape[0], -1)
+
+    def _indicators(self, y: NDArray[Any]) -> Array:
+        assert self.classes is not None
+        y = y.astype(self.classes.dtype) if self.classes.dtype.kind != "O" else y.astype(object)
+        place = {label: i for i, label in enumerate(self.classes.tolist())}
+        codes = np.array([place.get(label, -1) for label in y.tolist()])
+        if (codes < 0).any():
+            unknown = y[codes < 0][0]
+            msg = f"label {unknown!r} was not among the classes {self.classes.tolist()}; name all in classes="
+            raise ValueError(msg)
+        if len(self.classes) == 2:
+            return (codes == 1).astype(np.float64)[:, None]
+        return np.eye(len(self.classes))[codes]
+
+    @property
+    def labels(self) -> bool:
+        """Whether y holds class labels."""
+        return self.classes is not None
+
+
+def make_encoder(
+    y: Any, response: Any, *, classes: Any = None, streaming: bool = False, caller: str = "This"
+) -> ResponseEncoder:
+    """The encoder for a y (or its first chunk) under ``response=``."""
+    if y is None:
+        msg = (
+            f"{caller} requires y to be passed, but the target y is None: it looks for directions "
+            "that matter for a response"
+        )
+        raise ValueError(msg)
+    values = y if getattr(y, "dtype", None) is not None and hasattr(y, "shape") else np.asarray(y)
+    if response == "labels" or _holds_labels(values):
+        if response not in (None, "labels"):
+            msg = f"response={response!r} needs numbers, but y holds class labels; use response=None"
+            raise ValueError(msg)
+        return _label_encoder(np.asarray(values), classes, streaming)
+    if isinstance(response, str) and response == "rank" and streaming:
+        msg = (
+            "response='rank' needs all of y at once, so it does not work in chunks. Remedy: a fixed "
+            "transform, e.g. response=np.arctan, or np.sign of the centred response"
+        )
+        raise ValueError(msg)
+    if isinstance(response, str):
+        function: Any = {"rank": rank_transform}[response]
+    else:
+        function = response
+    encoder = ResponseEncoder(function=function)
+    return ResponseEncoder(function=function, n_responses=encoder(y).shape[1])
+
+
+def _holds_labels(values: Any) -> bool:
+    kind = getattr(values.dtype, "kind", "O")
+    if kind == "O" and not hasattr(values, "cat"):
+        sample = np.asarray(values).ravel()
+        return any(isinstance(v, str | bool | np.bool_) for v in sample.tolist())
+    return kind in "USb" or hasattr(values, "cat") or str(values.dtype) in ("str", "string", "category")
+
+
+def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> ResponseEncoder:
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.ravel()
+    if values.ndim != 1:
+        msg = f"class labels must be one column, got shape {values.shape}; encode several label columns yourself"
+        raise ValueError(msg)
+    if any(v is None or v != v for v in values.tolist()):
+        msg = "y contains missing labels (None or NaN); drop those rows first"
+        raise ValueError(msg)
+    if classes is None:
+        if streaming:
+            msg = "class labels in chunks: give all classes at the first call, partial_fit(X, y, classes=[...])"
+            raise ValueError(msg)
+        classes = np.unique(values.astype(object) if values.dtype.kind == "O" else values)
+    classes = np.asarray(classes)
+    if len(classes) < 2:
+        msg = f"y has one class only ({classes[0]!r}); at least two are needed to find directions"
+        raise ValueError(msg)
+    return ResponseEncoder(classes=classes, n_responses=1 if len(classes) == 2 else len(classes))
+
+
+def rank_transform(y: Any) -> Array:
+    """(rank - 1/2)/m column by column, ties averaged: bounded, so any y becomes light-tailed.
+
+    Examples
+    --------
+    >>> rank_transform([10.0, -3.0, 1e9, 10.0])
+    array([0.5  , 0.125, 0.875, 0.5  ])
+    """
+    y = np.asarray(y)
+    return (rankdata(y, axis=0) - 0.5) / y.shape[0]
+
+
+def check_varies(Y: Array) -> None:
+    """Refuse a response that is the same everywhere."""
+    flat = np.flatnonzero(np.ptp(Y, axis=0) == 0)
+    if flat.size:
+        which = f"column {flat[0]} of y" if Y.shape[1] > 1 else "y"
+        msg = f"{which} is constant (value {Y[0, flat[0]]:g}): no direction can matter for it; check the column"
+        raise ValueError(msg)
+
+
+def tail_index(y: Any) -> float:
+    """Extreme-value index of |y - median|: 0 for exponential tails, 1/a for tails like t^-a.
+
+    The moment estimator of Dekkers, Einmahl and de Haan on the k = 2 sqrt(m) largest values; negative for
+    bounded responses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> tail_index(rng.standard_normal(10_000)) < 0.1, tail_index(rng.standard_cauchy(10_000)) > 0.8
+    (True, True)
+    """
+    y = np.asarray(y, dtype=np.float64).ravel()
+    k = int(min(2 * np.sqrt(len(y)), len(y) // 10))
+    if k < 10:
+        return 0.0
+    top = np.sort(np.partition(np.abs(y - np.median(y)), -k - 1)[-k - 1 :])
+    if top[0] <= 0 or len(np.unique(top)) < k / 4:  # a few repeated values: counts or scores, no tail to see
+        return 0.0
+    logs = np.log(top[1:] / top[0])
+    first, second = logs.mean(), np.mean(logs**2)
+    return float(first + 1.0 - 0.5 / (1.0 - first**2 / second))
+
+
+def warn_heavy_tails(Y: Array) -> None:
+    """Warn when the tail index of a response is clearly above the light-tailed range."""
+    k = min(2 * np.sqrt(Y.shape[0]), Y.shape[0] // 10)
+    if k < 25:
+        return
+    worst = max(tail_index(column) for column in Y.T)
+    if worst > 0.15 + 2.5 / np.sqrt(k):
+        warnings.warn(
+            f"the response is heavy-tailed (tail index {worst:.2f}, light tails have 0 or less), so a few rows "
+            "dominate the moments. Remedies: response='rank', or a bounded function such as response=np.arctan",
+            HeavyTailWarning,
+            stacklevel=3,
+        )

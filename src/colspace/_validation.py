@@ -1,0 +1,120 @@
+"""Input checks and their messages, on top of scikit-learn's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import assert_all_finite, validate_data
+
+from ._rows import dask_partitions, is_dask
+
+Array = NDArray[np.float64]
+
+
+def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
+    """X as an ndarray, CSR matrix or Dask collection; sets or checks names and width.
+
+    Integers and float32 are left as they are: chunks are converted one at a time.
+    """
+    if isinstance(X, list | tuple) and X and all(getattr(x, "ndim", 0) == 2 for x in X):
+        msg = (
+            f"X is a list of {len(X)} tables; {type(estimator).__name__} takes one 2-D table. Use "
+            "X, blocks = stack_blocks([A, B]) and pass blocks to the constructor"
+        )
+        raise TypeError(msg)
+    if is_dask(X):
+        return _check_dask(estimator, X, reset=reset)
+    _check_numeric_columns(X)
+    return validate_data(
+        estimator, X, accept_sparse="csr", dtype="numeric", reset=reset, ensure_min_samples=min_rows
+    )
+
+
+def _check_numeric_columns(X: Any) -> None:
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    schema = frame.schema
+    bad = [name for name, kind in schema.items() if not (kind.is_numeric() or kind == nw.Boolean)]
+    if bad:
+        kinds = ", ".join(f"{name!r} ({schema[name]})" for name in bad[:5])
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        msg = (
+            f"columns that are not numbers: {kinds}{more}. Remedies: encode them "
+            "(sklearn.preprocessing.OneHotEncoder or OrdinalEncoder in a ColumnTransformer), convert them, or drop them"
+        )
+        raise ValueError(msg)
+
+
+def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
+    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    if names is not None:
+        bad = [str(c) for c, kind in X.dtypes.items() if kind.kind not in "biuf"]
+        if bad:
+            msg = f"columns that are not numbers: {bad[:5]}. Remedies: encode, convert or drop them"
+            raise ValueError(msg)
+    if len(X.shape) != 2:
+        msg = f"X must be 2-D (rows x columns), got {len(X.shape)} dimension(s)"
+        raise ValueError(msg)
+    n_features = int(X.shape[1])
+    if reset:
+        estimator.n_features_in_ = n_features
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    elif n_features != estimator.n_features_in_:
+        msg = (
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+        raise ValueError(msg)
+    return X
+
+
+def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
+    """``statistic(X, *rest)`` after refusing NaN and infinity: for chunks that no one has seen before."""
+    assert_all_finite(X.data if sparse.issparse(X) else np.asarray(X), input_name="X")
+    return statistic(X, *rest)
+
+
+def first_rows(X: Any, *rest: Any) -> list[Any]:
+    """The first non-empty chunk of rows of aligned arrays or Dask collections, in memory."""
+    if is_dask(X):
+        import dask
+
+        for part in zip(*dask_partitions(X, *rest), strict=True):
+            local = [np.asarray(p) for p in dask.compute(*part)]
+            if len(local[0]):
+                return local
+        msg = "no rows: every partition is empty"
+        raise ValueError(msg)
+    return [a[:1024] for a in (X, *rest)]
+
+
+def feature_names(estimator: Any) -> Sequence[str] | None:
+    """Column names seen in fit, or None."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(n) for n in names]
+
+
+class ConstantColumnWarning(UserWarning):
+    """Some columns have no variation; their loadings are zero."""
+
+
+def warn_constant(variance: Array, labels: Sequence[object]) -> None:
+    """Name the columns without variation."""
+    constant = np.flatnonzero(variance <= 0)
+    if constant.size:
+        shown = ", ".join(repr(labels[i]) for i in constant[:5]) + (", ..." if constant.size > 5 else "")
+        warnings.warn(
+            f"{constant.size} constant column(s) get loadings of zero: {shown}. Drop them to silence this",
+            ConstantColumnWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,30 @@
+"""Pure functions on small matrices: whiten, factor, sketch, select."""
+
+from ._select import keep_largest_in_columns, select_rows, sparse_proxy
+from ._sketch import count_sketch, factor_by_products, gaussian_sketch
+from ._svd import fix_signs, hosvd, left_singular, unfold
+from ._whiten import (
+    Whitener,
+    diagonal_whitener,
+    full_whitener,
+    ledoit_wolf_shrinkage,
+    shrink_correlation,
+)
+
+__all__ = [
+    "Whitener",
+    "count_sketch",
+    "diagonal_whitener",
+    "factor_by_products",
+    "fix_signs",
+    "full_whitener",
+    "gaussian_sketch",
+    "hosvd",
+    "keep_largest_in_columns",
+    "ledoit_wolf_shrinkage",
+    "left_singular",
+    "select_rows",
+    "shrink_correlation",
+    "sparse_proxy",
+    "unfold",
+]

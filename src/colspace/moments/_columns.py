@@ -1,0 +1,58 @@
+"""Column-wise sums: means, variances and what Ledoit-Wolf shrinkage needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._additive import Additive, shared
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ColumnMoments(Additive):
+    """Count, sums and sums of squares of shifted columns."""
+
+    shift: Array = shared()
+    count: int
+    total: Array
+    square: Array
+
+    @property
+    def mean(self) -> Array:
+        """Column means."""
+        return self.shift + self.total / self.count
+
+    @property
+    def variance(self) -> Array:
+        """Column variances (1/m)."""
+        return np.maximum(self.square / self.count - (self.total / self.count) ** 2, 0.0)
+
+
+def column_moments(X: Any, *rest: Any, shift: Array) -> ColumnMoments:
+    """Statistic of a chunk; further aligned arrays are ignored. Sparse chunks need a zero shift."""
+    if sparse.issparse(X):
+        square = X.multiply(X).sum(axis=0, dtype=np.float64)
+        total = X.sum(axis=0, dtype=np.float64)
+        return ColumnMoments(shift, X.shape[0], np.asarray(total).ravel(), np.asarray(square).ravel())
+    Z = np.subtract(X, shift, dtype=np.float64)
+    return ColumnMoments(shift, Z.shape[0], Z.sum(axis=0), np.einsum("ij,ij->j", Z, Z))
+
+
+def fourth_norms(X: Any, *rest: Any, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
+    """Per block, the sum over rows of ||(x - mean)/scale||^4: the one extra sum of Ledoit-Wolf."""
+    if sparse.issparse(X):
+        # ||(x - mean)/scale||^2 = ||x/scale||^2 - 2 x'mean/scale^2 + ||mean/scale||^2, no dense row
+        weight = 1.0 / scale**2
+        norms = [
+            X.multiply(X)[:, c] @ weight[c] - 2 * (X[:, c] @ (mean * weight)[c]) + mean[c] ** 2 @ weight[c]
+            for c in columns
+        ]
+        return np.array([np.sum(n**2) for n in norms])
+    Z = (X - mean) / scale
+    return np.array([np.sum(np.einsum("ij,ij->i", Z[:, c], Z[:, c]) ** 2) for c in columns])

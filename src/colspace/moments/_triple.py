@@ -1,0 +1,187 @@
+"""Moments of columns with columns, weighted by responses: the sums behind every spectral estimator.
+
+With rows x = (a, b, ...) and responses y the pass adds up, on data shifted by constants near the mean,
+
+    sum x,  sum y,  sum y y',  sum x y',  sum x_i x_j',  sum y_k x_i x_j'
+
+for the pairs of blocks (i, j) asked for. Centring is exact algebra on these small sums afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._additive import Additive, shared
+
+Array = NDArray[np.float64]
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TripleMoments(Additive):
+    """Raw sums of shifted data; ``xx`` and ``xyx`` are keyed by block pairs (i, j), i <= j."""
+
+    shift_x: Array = shared()
+    shift_y: Array = shared()
+    slices: tuple[slice, ...] = shared()
+    count: int
+    x: Array
+    y: Array
+    yy: Array
+    xy: Array
+    xx: dict[Pair, Array]
+    xyx: dict[Pair, Array]
+
+
+@dataclass(frozen=True)
+class TriplePlan:
+    """What to add up, and on which shift: ``plan(X, Y)`` is the statistic of a chunk of rows.
+
+    Parameters
+    ----------
+    slices : where each block stands once columns are in ``order``.
+    order : columns in block order, None when they already are.
+    shift_x, shift_y : constants taken off before anything is multiplied.
+    plain, weighted : pairs of blocks for sum x_i x_j' and sum y x_i x_j'.
+    keep_sparse : multiply sparse chunks as they are (needs a zero shift).
+    """
+
+    slices: tuple[slice, ...]
+    order: NDArray[np.intp] | None
+    shift_x: Array
+    shift_y: Array
+    plain: tuple[Pair, ...]
+    weighted: tuple[Pair, ...]
+    keep_sparse: bool = False
+
+    def __call__(self, X: Any, Y: Array) -> TripleMoments:
+        """Statistic of one chunk."""
+        Z = self.columns(X)
+        V = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1) - self.shift_y
+        grams = {pair: [g] for pair, g in self._products(Z, None, self.plain).items()}
+        weighted: dict[Pair, list[Array]] = {pair: [] for pair in self.weighted}
+        for k in range(V.shape[1] if self.weighted else 0):
+            for pair, g in self._products(Z, V[:, k], self.weighted).items():
+                weighted[pair].append(g)
+        return TripleMoments(
+            shift_x=self.shift_x,
+            shift_y=self.shift_y,
+            slices=self.slices,
+            count=V.shape[0],
+            x=np.asarray(Z.sum(axis=0)).ravel(),
+            y=V.sum(axis=0),
+            yy=V.T @ V,
+            xy=np.asarray(Z.T @ V),
+            xx={pair: g[0] for pair, g in grams.items()},
+            xyx={pair: np.stack(g) for pair, g in weighted.items()},
+        )
+
+    def columns(self, X: Any) -> Any:
+        """The chunk in block order, float64, shifted."""
+        if sparse.issparse(X):
+            X = X if self.order is None else X[:, self.order]
+            if self.keep_sparse:
+                return X.astype(np.float64, copy=False)
+            return X.toarray().astype(np.float64, copy=False) - self.shift_x
+        X = np.asarray(X)
+        X = X if self.order is None else X[:, self.order]
+        return np.subtract(X, self.shift_x, dtype=np.float64)
+
+    def _products(self, Z: Any, w: Array | None, pairs: tuple[Pair, ...]) -> dict[Pair, Array]:
+        """Z_i' diag(w) Z_j for the pairs: one symmetric product when all are wanted."""
+        s = self.slices
+        n_blocks = len(s)
+        if len(pairs) == n_blocks * (n_blocks + 1) // 2:
+            whole = weighted_gram(Z, w)
+            return {(i, j): whole[s[i], s[j]] for i, j in pairs}
+        found = {}
+        for i, j in pairs:
+            if i == j:
+                found[i, j] = weighted_gram(Z[:, s[i]], w)
+            else:
+                found[i, j] = _dense(Z[:, s[i]].T @ _scale_rows(Z[:, s[j]], w))
+        return found
+
+
+def weighted_gram(Z: Any, w: Array | None = None) -> Array:
+    """Z' diag(w) Z by symmetric rank updates, half the work of a general product.
+
+    Rows are split by the sign of w and scaled by sqrt|w|; rows of weight zero cost nothing.
+    """
+    if w is None:
+        return _dense(Z.T @ Z)
+    if sparse.issparse(Z):
+        return _dense(Z.T @ _scale_rows(Z, w))
+    total = None
+    for sign in (1.0, -1.0):
+        rows = np.flatnonzero(sign * w > 0)
+        if rows.size:
+            part = Z[rows]
+            part *= np.sqrt(np.abs(w[rows]))[:, None]
+            gram = part.T @ part
+            total = sign * gram if total is None else np.add(total, sign * gram, out=total)
+    return np.zeros((Z.shape[1], Z.shape[1])) if total is None else total
+
+
+def _scale_rows(Z: Any, w: Array | None) -> Any:
+    if w is None:
+        return Z
+    return sparse.diags_array(w) @ Z if sparse.issparse(Z) else Z * w[:, None]
+
+
+def _dense(product: Any) -> Array:
+    return product.toarray() if sparse.issparse(product) else product
+
+
+@dataclass(frozen=True)
+class CentredMoments:
+    """Means and central moments, y scaled to unit variance.
+
+    ``linear`` is E[y' x'] (features x responses); ``covariance[i, j]`` and
+    ``triple[i, j]`` (responses x n_i x n_j) are keyed by block pairs.
+    """
+
+    count: int
+    mean: Array
+    y_mean: Array
+    y_scale: Array
+    linear: Array
+    covariance: dict[Pair, Array]
+    triple: dict[Pair, Array]
+    slices: tuple[slice, ...]
+
+
+def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
+    """Central moments from raw sums; responses divided by ``y_scale`` (default: their deviation)."""
+    n = m.count
+    dx, dy = m.x / n, m.y / n
+    if y_scale is None:
+        y_scale = np.sqrt(np.maximum(np.diag(m.yy) / n - dy**2, 0.0))
+        y_scale = np.where(y_scale > 0, y_scale, 1.0)
+    linear = m.xy / n - np.outer(dx, dy)
+    part = [dx[s] for s in m.slices]
+    linear_part = [linear[s] for s in m.slices]
+    covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
+    triple = {}
+    for (i, j), g in m.xyx.items():
+        t = g / n
+        if (i, j) in m.xx:
+            t -= dy[:, None, None] * (m.xx[i, j] / n)
+        t -= linear_part[i].T[:, :, None] * part[j]
+        t -= part[i][:, None] * linear_part[j].T[:, None, :]
+        triple[i, j] = t / y_scale[:, None, None]
+    return CentredMoments(
+        count=n,
+        mean=m.shift_x + dx,
+        y_mean=m.shift_y + dy,
+        y_scale=y_scale,
+        linear=linear / y_scale,
+        covariance=covariance,
+        triple=triple,
+        slices=m.slices,
+    )

@@ -1,0 +1,166 @@
+"""Algorithm 2: directions from products with the data, the proxy never formed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._blocks import Blocks
+from ..factor import Whitener, count_sketch, factor_by_products, gaussian_sketch
+from ._source import Source
+
+Array = NDArray[np.float64]
+
+
+def _centred(X: Any, mean: Array, order: Any) -> tuple[Any, Array | None]:
+    """The chunk in block order: dense and centred, or sparse with the mean still to take off."""
+    X = X if order is None else X[:, order]
+    return (X, mean) if sparse.issparse(X) else (np.subtract(X, mean, dtype=np.float64), None)
+
+
+def _times(X: Any, mean: Array | None, right: Any) -> Array:
+    """(X - mean) right."""
+    product = X @ right
+    if sparse.issparse(product):
+        product = product.toarray()
+    return np.asarray(product if mean is None else product - mean @ right)
+
+
+def _transposed(X: Any, mean: Array | None, T: Array) -> Array:
+    """(X - mean)' T."""
+    product = np.asarray(X.T @ T)
+    return product if mean is None else product - np.outer(mean, T.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """Sum over rows of x T_b', with T_b = sum_k y_k (w_bk + (x - mean)' S_bk), for all blocks at once."""
+
+    right: Any  # features x (blocks * responses * columns)
+    constant: Array  # the same columns' row for the linear moment
+    mean: Array
+    order: Any
+    y_mean: Array
+    y_scale: Array
+    n_blocks: int
+
+    def __call__(self, X: Any, Y: Array) -> Array:
+        Z, mean = _centred(X, self.mean, self.order)
+        V = (Y - self.y_mean) / self.y_scale
+        m, q = V.shape
+        T = (_times(Z, mean, self.right) + self.constant).reshape(m, self.n_blocks, q, -1)
+        T = np.einsum("mbqk,mq->mbk", T, V)
+        return _transposed(Z, mean, T.reshape(m, -1))
+
+
+@dataclass(frozen=True)
+class _Adjoint:
+    """Sums over rows of y_k (x - mean) T_b' and of y_k T_b' with T_b = (x_b - mean_b)' Q_b."""
+
+    right: Array  # features x (blocks * columns), block-diagonal
+    mean: Array
+    order: Any
+    y_mean: Array
+    y_scale: Array
+
+    def __call__(self, X: Any, Y: Array) -> Array:
+        Z, mean = _centred(X, self.mean, self.order)
+        V = (Y - self.y_mean) / self.y_scale
+        T = _times(Z, mean, self.right)
+        T = (V[:, :, None] * T[:, None, :]).reshape(len(V), -1)
+        return np.vstack([_transposed(Z, mean, T), T.sum(axis=0)])
+
+
+def fit_sketched(
+    source: Source,
+    blocks: Blocks,
+    whiteners: Sequence[Whitener],
+    wanted: frozenset[str],
+    mean: Array,
+    y_mean: Array,
+    y_scale: Array,
+    count: int,
+    *,
+    r: int,
+    n_power: int,
+    method: str,
+    rng: np.random.Generator,
+) -> tuple[list[Array], list[Array]]:
+    """Whitened directions and singular values of every block from 2 n_power + 2 passes.
+
+    Block b's matrix has a column per (response, feature or constant); what ``wanted`` leaves out is zero.
+    For two blocks, one response and the joint moment alone, both factors come from the one proxy.
+    """
+    slices, n_total, q = blocks.slices, sum(blocks.widths), len(y_mean)
+    order = blocks.order
+    one_proxy = wanted == {"joint"} and len(blocks) == 2 and q == 1
+    rows = [0] if one_proxy else list(range(len(blocks)))
+    masks = [_column_mask(b, blocks, wanted) for b in rows]
+
+    def whitened_rows(M: Array) -> Array:
+        return np.vstack([w.apply(M[s]) for w, s in zip(whiteners, slices, strict=True)])
+
+    def forward(sketches: list[Any]) -> list[Array]:
+        parts, constants = [], []
+        for S, mask in zip(sketches, masks, strict=True):
+            stack = S.tocsr() if sparse.issparse(S) else S
+            for k in range(q):
+                piece = stack[k * (n_total + 1) : (k + 1) * (n_total + 1)]
+                keep = sparse.diags_array(mask.astype(float)) if sparse.issparse(piece) else mask[:, None]
+                piece = keep @ piece if sparse.issparse(piece) else keep * piece
+                parts.append(_loadings(piece[:n_total], whiteners, slices))
+                last = piece[[n_total]]
+                constants.append(last.toarray() if sparse.issparse(last) else last)
+        right = sparse.hstack(parts).tocsc() if sparse.issparse(parts[0]) else np.hstack(parts)
+        statistic = _Forward(right, np.hstack(constants), mean, order, y_mean, y_scale, len(rows))
+        G = source.reduce(statistic) / count
+        k_each = np.split(G, len(rows), axis=1)
+        return [whiteners[b].apply(g[slices[b]]) for b, g in zip(rows, k_each, strict=True)]
+
+    def adjoint(Q: list[Array]) -> list[Array]:
+        right = np.zeros((n_total, sum(basis.shape[1] for basis in Q)))
+        start = 0
+        for b, basis in zip(rows, Q, strict=True):
+            right[slices[b], start : start + basis.shape[1]] = whiteners[b].loadings(basis)
+            start += basis.shape[1]
+        G = source.reduce(_Adjoint(right, mean, order, y_mean, y_scale)) / count
+        G = np.vstack([whitened_rows(G[:-1]), G[-1:]]).reshape(n_total + 1, q, -1)
+        out, start = [], 0
+        for basis, mask in zip(Q, masks, strict=True):
+            part = G[:, :, start : start + basis.shape[1]] * mask[:, None, None]
+            out.append(part.transpose(1, 0, 2).reshape(q * (n_total + 1), -1))
+            start += basis.shape[1]
+        return out
+
+    make = count_sketch if method == "countsketch" else gaussian_sketch
+    width = max(2 * r, r + 10) * (4 if method == "countsketch" else 1)
+    width = min(width, *blocks.widths)
+    sketches = [make(q * (n_total + 1), width, rng) for _ in rows]
+    factors = factor_by_products(forward, adjoint, sketches, r, n_power)
+    if one_proxy:
+        U, s, V = factors[0]
+        return [U, V[slices[1]]], [s, s]
+    return [U for U, _, _ in factors], [s for _, s, _ in factors]
+
+
+def _column_mask(b: int, blocks: Blocks, wanted: frozenset[str]) -> NDArray[np.bool_]:
+    """Which columns (features of all blocks, then the constant) block b's matrix has."""
+    mask = np.zeros(sum(blocks.widths) + 1, dtype=bool)
+    for other, s in enumerate(blocks.slices):
+        mask[s] = ("hessian" if other == b else "joint") in wanted
+    mask[-1] = "linear" in wanted
+    return mask
+
+
+def _loadings(piece: Any, whiteners: Sequence[Whitener], slices: Sequence[slice]) -> Any:
+    """W' S block by block; a sparse sketch stays sparse under feature-wise scaling."""
+    if sparse.issparse(piece):
+        if all(w.cholesky is None for w in whiteners):
+            return sparse.diags_array(1.0 / np.concatenate([w.scale for w in whiteners])) @ piece
+        piece = piece.toarray()
+    return np.vstack([w.loadings(piece[s]) for w, s in zip(whiteners, slices, strict=True)])

@@ -1,0 +1,175 @@
+"""A table and its responses, ready for passes over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_consistent_length
+
+from .._blocks import Blocks
+from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
+from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
+from .._validation import checked_chunk, first_rows
+from ..moments import ColumnMoments, TripleMoments, TriplePlan, column_moments, fourth_norms
+
+Array = NDArray[np.float64]
+Pairs = tuple[tuple[int, int], ...]
+
+# sparse products keep 13 digits as long as no column mean exceeds this many deviations
+_SPARSE_MEAN = 30.0
+_SPARSE_DENSITY = 0.1
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A statistic of (X, encoded y) as a statistic of (X, y) for chunks nobody has checked."""
+
+    statistic: Callable[..., Any]
+    encoder: ResponseEncoder
+
+    def __call__(self, X: Any, y: Any) -> Any:
+        """Check, encode, add up."""
+        return checked_chunk(self.statistic, X, self.encoder(y))
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The statistics of k interleaved parts of the rows."""
+
+    parts: tuple[TripleMoments, ...]
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+    @property
+    def total(self) -> TripleMoments:
+        """All parts together."""
+        whole = self.parts[0]
+        for part in self.parts[1:]:
+            whole = whole + part
+        return whole
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A statistic taken on every k-th row, for each of k offsets."""
+
+    statistic: Callable[..., Any]
+    k: int
+
+    def __call__(self, X: Any, Y: Any) -> Folds:
+        """Statistics of the k parts of a chunk."""
+        return Folds(tuple(self.statistic(X[i :: self.k], Y[i :: self.k]) for i in range(self.k)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """X with its encoded responses; Dask collections keep the raw y and encode it in the tasks."""
+
+    X: Any
+    y: Any
+    encoder: ResponseEncoder
+
+    @classmethod
+    def of(cls, X: Any, y: Any, response: Any, caller: str) -> Source:
+        """Encode and check the response against a validated X."""
+        if is_dask(X):
+            if y is None:
+                make_encoder(None, response, caller=caller)
+            Xf, yf = first_rows(X, y)
+            encoder = make_encoder(yf, response, streaming=True, caller=caller)
+            warn_heavy_tails(encoder(yf))
+            return cls(X, y, encoder)
+        encoder = make_encoder(y, response, caller=caller)
+        check_consistent_length(X, y)
+        Y = encoder(y)
+        check_varies(Y)
+        if not encoder.labels:
+            warn_heavy_tails(Y)
+        return cls(X, Y, encoder)
+
+    @property
+    def dask(self) -> bool:
+        """Whether rows live in a Dask collection."""
+        return is_dask(self.X)
+
+    def reduce(self, statistic: Callable[..., Any], chunk: int | None = None) -> Any:
+        """One pass: the sum of ``statistic(X, Y)`` over chunks of rows."""
+        if self.dask:
+            return reduce_rows(Encoded(statistic, self.encoder), self.X, self.y, chunk=chunk)
+        return reduce_rows(statistic, self.X, self.y, chunk=chunk)
+
+    def shift(self) -> Array:
+        """Constants near the column means: those of the first rows (zero for sparse tables)."""
+        if sparse.issparse(self.X):
+            return np.zeros(self.X.shape[1])
+        first = np.asarray(first_rows(self.X, self.y)[0], dtype=np.float64)
+        return first.mean(axis=0)
+
+    def columns(self) -> ColumnMoments:
+        """Means and variances of all columns, in one pass."""
+        return self.reduce(_Columns(self.shift()))
+
+    def plan(self, blocks: Blocks, plain: Pairs, weighted: Pairs) -> tuple[TriplePlan, int | None]:
+        """What to add up for these block pairs, and rows per chunk.
+
+        The mean of y is known beforehand for arrays; otherwise, and for labels (whose zero rows
+        then cost nothing), cross products of the blocks are added to centre with.
+        """
+        order = blocks.order
+        shift = self.shift()
+        keep_sparse = False
+        if sparse.issparse(self.X):
+            moments = self.columns()
+            deviation = np.sqrt(moments.variance)
+            density = self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
+            keep_sparse = bool(
+                density < _SPARSE_DENSITY and (np.abs(moments.mean) <= _SPARSE_MEAN * deviation).all()
+            )
+            shift = np.zeros_like(shift) if keep_sparse else moments.mean
+        if self.dask or self.encoder.labels:
+            plain = tuple(sorted(set(plain) | set(weighted)))
+            shift_y = np.zeros(self.encoder.n_responses)
+            if self.dask and not self.encoder.labels:
+                Xf, yf = first_rows(self.X, self.y)
+                shift_y = self.encoder(yf).mean(axis=0)
+        else:
+            shift_y = self.y.mean(axis=0)
+        plan = TriplePlan(
+            slices=blocks.slices,
+            order=order,
+            shift_x=shift if order is None else shift[order],
+            shift_y=shift_y,
+            plain=plain,
+            weighted=weighted,
+            keep_sparse=keep_sparse,
+        )
+        rows = chunk_rows(self.X) if keep_sparse else max(256, CHUNK_BYTES // (8 * sum(blocks.widths)))
+        return plan, rows
+
+    def fourth(self, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
+        """Second pass of Ledoit-Wolf shrinkage."""
+        return self.reduce(_Fourth(mean, scale, columns))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    shift: Array
+
+    def __call__(self, X: Any, Y: Any) -> ColumnMoments:
+        return column_moments(X, shift=self.shift)
+
+
+@dataclass(frozen=True)
+class _Fourth:
+    mean: Array
+    scale: Array
+    columns: tuple[Any, ...]
+
+    def __call__(self, X: Any, Y: Any) -> Array:
+        return fourth_norms(X, mean=self.mean, scale=self.scale, columns=self.columns)
