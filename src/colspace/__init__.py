@@ -4,7 +4,15 @@ from ._blocks import stack_blocks
 from ._response import HeavyTailWarning, tail_index
 from ._rows import reduce_rows
 from ._validation import ConstantColumnWarning
-from .reduction import JointReduction, RankTest
+from .reduction import (
+    JointReduction,
+    PrincipalHessian,
+    RankTest,
+    ReducedRank,
+    SlicedAverage,
+    SlicedInverse,
+    StructuredOLS,
+)
 
 __version__ = "0.1.0"
 
@@ -12,7 +20,12 @@ __all__ = [
     "ConstantColumnWarning",
     "HeavyTailWarning",
     "JointReduction",
+    "PrincipalHessian",
     "RankTest",
+    "ReducedRank",
+    "SlicedAverage",
+    "SlicedInverse",
+    "StructuredOLS",
     "reduce_rows",
     "stack_blocks",
     "tail_index",

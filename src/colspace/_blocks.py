@@ -20,6 +20,7 @@ class Blocks:
 
     names: tuple[str, ...]
     columns: tuple[NDArray[np.intp], ...]
+    n_features: int
 
     def __len__(self) -> int:
         return len(self.names)
@@ -37,9 +38,9 @@ class Blocks:
 
     @property
     def order(self) -> NDArray[np.intp] | None:
-        """The columns in block order, or None when the table already has that order."""
+        """The columns in block order, or None when that is the whole table as it stands."""
         joined = np.concatenate(self.columns)
-        return None if np.array_equal(joined, np.arange(len(joined))) else joined
+        return None if np.array_equal(joined, np.arange(self.n_features)) else joined
 
 
 def parse_blocks(blocks: Any, n_features: int, feature_names: Sequence[str] | None = None) -> Blocks:
@@ -56,7 +57,7 @@ def parse_blocks(blocks: Any, n_features: int, feature_names: Sequence[str] | No
     (array([0, 2]), array([1]))
     """
     if blocks is None:
-        return Blocks(("x",), (np.arange(n_features),))
+        return Blocks(("x",), (np.arange(n_features),), n_features)
     if isinstance(blocks, str):
         if blocks != "prefix":
             msg = f"blocks={blocks!r} is unknown; give a mapping name -> columns, 'prefix' or None"
@@ -77,7 +78,7 @@ def parse_blocks(blocks: Any, n_features: int, feature_names: Sequence[str] | No
         msg = "blocks is an empty mapping; name at least one block, or use blocks=None"
         raise ValueError(msg)
     _check_cover(found, blocks.get(_DROP), n_features, feature_names)
-    return Blocks(tuple(found), tuple(found.values()))
+    return Blocks(tuple(found), tuple(found.values()), n_features)
 
 
 def _prefix_blocks(n_features: int, feature_names: Sequence[str] | None) -> Blocks:
@@ -93,7 +94,7 @@ def _prefix_blocks(n_features: int, feature_names: Sequence[str] | None) -> Bloc
         raise ValueError(msg)
     prefixes = np.array([name.split("__", 1)[0] for name in feature_names])
     names = tuple(dict.fromkeys(prefixes.tolist()))
-    return Blocks(names, tuple(np.flatnonzero(prefixes == name) for name in names))
+    return Blocks(names, tuple(np.flatnonzero(prefixes == name) for name in names), n_features)
 
 
 def parse_columns(
@@ -151,7 +152,9 @@ def _positions(columns: slice, n_features: int, names: Sequence[str] | None) -> 
 
 def _by_name(wanted: list[str], names: Sequence[str] | None, what: str) -> NDArray[np.intp]:
     if names is None:
-        msg = f"{what}: columns are given by name ({_few(wanted)}) but X has no column names; pass a DataFrame"
+        msg = (
+            f"{what}: columns are given by name ({_few(wanted)}) but X has no column names; pass a DataFrame"
+        )
         raise ValueError(msg)
     lookup = {name: i for i, name in enumerate(names)}
     picked: list[int] = []
@@ -241,15 +244,15 @@ def stack_blocks(tables: Any, names: Sequence[str] | None = None) -> tuple[Any, 
         raise ValueError(msg)
     for name, table in zip(names, tables, strict=True):
         if len(getattr(table, "shape", ())) != 2:
-            msg = f"table {name!r} must be 2-D (rows x columns); reshape a single column with a.reshape(-1, 1)"
+            msg = (
+                f"table {name!r} must be 2-D (rows x columns); reshape a single column with a.reshape(-1, 1)"
+            )
             raise ValueError(msg)
     if len({t.shape[0] for t in tables}) > 1:
         msg = f"tables have different numbers of rows: {[t.shape[0] for t in tables]}; align them first"
         raise ValueError(msg)
     ends = np.cumsum([t.shape[1] for t in tables])
-    blocks = {
-        str(n): slice(int(e) - t.shape[1], int(e)) for n, t, e in zip(names, tables, ends, strict=True)
-    }
+    blocks = {str(n): slice(int(e) - t.shape[1], int(e)) for n, t, e in zip(names, tables, ends, strict=True)}
     return _side_by_side(tables, list(names)), blocks
 
 

@@ -48,13 +48,13 @@ class ResponseEncoder:
 
     def _indicators(self, y: NDArray[Any]) -> Array:
         assert self.classes is not None
-        y = y.astype(self.classes.dtype) if self.classes.dtype.kind != "O" else y.astype(object)
+        found, inverse = np.unique(y, return_inverse=True)
         place = {label: i for i, label in enumerate(self.classes.tolist())}
-        codes = np.array([place.get(label, -1) for label in y.tolist()])
-        if (codes < 0).any():
-            unknown = y[codes < 0][0]
-            msg = f"label {unknown!r} was not among the classes {self.classes.tolist()}; name all in classes="
+        unknown = [label for label in found.tolist() if label not in place]
+        if unknown:
+            msg = f"label {unknown[0]!r} was not among the classes {self.classes.tolist()}; name all in classes="
             raise ValueError(msg)
+        codes = np.array([place[label] for label in found.tolist()])[inverse]
         if len(self.classes) == 2:
             return (codes == 1).astype(np.float64)[:, None]
         return np.eye(len(self.classes))[codes]
@@ -98,8 +98,8 @@ def make_encoder(
 def _holds_labels(values: Any) -> bool:
     kind = getattr(values.dtype, "kind", "O")
     if kind == "O" and not hasattr(values, "cat"):
-        sample = np.asarray(values).ravel()
-        return any(isinstance(v, str | bool | np.bool_) for v in sample.tolist())
+        types = set(map(type, np.asarray(values).ravel().tolist()))
+        return any(issubclass(t, str | bool | np.bool_) for t in types)
     return kind in "USb" or hasattr(values, "cat") or str(values.dtype) in ("str", "string", "category")
 
 
@@ -109,17 +109,19 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
     if values.ndim != 1:
         msg = f"class labels must be one column, got shape {values.shape}; encode several label columns yourself"
         raise ValueError(msg)
-    if any(v is None or v != v for v in values.tolist()):
+    if values.dtype.kind == "O" and (np.equal(values, None) | (values != values)).any():  # noqa: PLR0124
         msg = "y contains missing labels (None or NaN); drop those rows first"
         raise ValueError(msg)
     if classes is None:
         if streaming:
-            msg = "class labels in chunks: give all classes at the first call, partial_fit(X, y, classes=[...])"
+            msg = (
+                "class labels in chunks: give all classes at the first call, partial_fit(X, y, classes=[...])"
+            )
             raise ValueError(msg)
-        classes = np.unique(values.astype(object) if values.dtype.kind == "O" else values)
+        classes = np.unique(values)
     classes = np.asarray(classes)
     if len(classes) < 2:
-        msg = f"y has one class only ({classes[0]!r}); at least two are needed to find directions"
+        msg = f"y has one class only ({classes.tolist()[0]!r}); at least two are needed to find directions"
         raise ValueError(msg)
     return ResponseEncoder(classes=classes, n_responses=1 if len(classes) == 2 else len(classes))
 
@@ -141,7 +143,9 @@ def check_varies(Y: Array) -> None:
     flat = np.flatnonzero(np.ptp(Y, axis=0) == 0)
     if flat.size:
         which = f"column {flat[0]} of y" if Y.shape[1] > 1 else "y"
-        msg = f"{which} is constant (value {Y[0, flat[0]]:g}): no direction can matter for it; check the column"
+        msg = (
+            f"{which} is constant (value {Y[0, flat[0]]:g}): no direction can matter for it; check the column"
+        )
         raise ValueError(msg)
 
 

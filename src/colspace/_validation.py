@@ -84,8 +84,8 @@ def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
     return statistic(X, *rest)
 
 
-def first_rows(X: Any, *rest: Any) -> list[Any]:
-    """The first non-empty chunk of rows of aligned arrays or Dask collections, in memory."""
+def sample_rows(X: Any, *rest: Any) -> list[Any]:
+    """A sample of aligned rows in memory: spread over an array, the first partition of a Dask collection."""
     if is_dask(X):
         import dask
 
@@ -95,7 +95,8 @@ def first_rows(X: Any, *rest: Any) -> list[Any]:
                 return local
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
-    return [a[:1024] for a in (X, *rest)]
+    step = max(1, X.shape[0] // 1024)
+    return [a[::step] for a in (X, *rest)]
 
 
 def feature_names(estimator: Any) -> Sequence[str] | None:

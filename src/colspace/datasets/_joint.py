@@ -34,7 +34,7 @@ def _features(m: int, n: int, law: str, rng: np.random.Generator) -> Array:
     if law == "uniform":
         return rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (m, n))
     if law == "poisson":
-        return (rng.poisson(4.0, (m, n)) - 4.0) / 2.0
+        return (rng.poisson(4.0, (m, n)).astype(np.float64) - 4.0) / 2.0
     msg = f"law={law!r} is unknown; choose 'gaussian', 'uniform' or 'poisson'"
     raise ValueError(msg)
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_SWEEPS = 20
+
 
 def _largest(values: Array, s: int) -> Index:
     """Sorted positions of the s largest values, ties broken by position."""
@@ -50,12 +52,34 @@ def sparse_proxy(X0: Array, s1: int, s2: int) -> tuple[Array, Index, Index]:
 def select_rows(
     unfolded: Sequence[Array], owners: Sequence[Index], features: Sequence[Index], counts: Sequence[int]
 ) -> tuple[list[Array], list[Index]]:
-    """The same three projections for any set of blocks and moments.
+    """Rows that carry the moments, for any set of blocks; the moments on them stay whole.
 
     ``unfolded[b]`` has block b's features in rows; column c belongs to feature ``features[b][c]`` of block
-    ``owners[b][c]`` (owner -1: a column that is no feature, always kept). Column norms vote for
-    features, row norms then decide. Returns the masked matrices and the kept rows of each block.
+    ``owners[b][c]`` (owner -1: a column that is no feature, always kept). Starting from the columns that
+    the sequential projection keeps, each block in turn takes the ``counts[b]`` rows of largest norm on
+    the columns kept by all, until nothing changes. Returns the masked matrices and the kept rows.
     """
+    supports = _first_guess(unfolded, owners, features, counts)
+    for _ in range(_SWEEPS):
+        before = [s.copy() for s in supports]
+        for b, M in enumerate(unfolded):
+            kept = _kept_columns(owners[b], features[b], supports)
+            supports[b] = _largest(np.sum(M[:, kept] ** 2, axis=1), counts[b])
+        if all(np.array_equal(s, t) for s, t in zip(before, supports, strict=True)):
+            break
+    masked = []
+    for b, M in enumerate(unfolded):
+        cells = np.ix_(supports[b], _kept_columns(owners[b], features[b], supports))
+        out = np.zeros_like(M)
+        out[cells] = M[cells]
+        masked.append(out)
+    return masked, supports
+
+
+def _first_guess(
+    unfolded: Sequence[Array], owners: Sequence[Index], features: Sequence[Index], counts: Sequence[int]
+) -> list[Index]:
+    """Features whose columns have the largest norm once each column keeps its largest entries."""
     thinned = [keep_largest_in_columns(M, s) for M, s in zip(unfolded, counts, strict=True)]
     votes = [np.zeros(M.shape[0]) for M in unfolded]
     for T, owner, feature in zip(thinned, owners, features, strict=True):
@@ -63,18 +87,14 @@ def select_rows(
         for b in range(len(votes)):
             mine = owner == b
             np.add.at(votes[b], feature[mine], norms[mine])
-    likely = [
+    return [
         _largest(v if v.any() else np.sum(T**2, axis=1), s)
         for v, T, s in zip(votes, thinned, counts, strict=True)
     ]
-    masked, supports = [], []
-    for T, owner, feature, s in zip(thinned, owners, features, counts, strict=True):
-        kept = owner < 0
-        for b, columns in enumerate(likely):
-            kept |= (owner == b) & np.isin(feature, columns)
-        rows = _largest(np.sum(T[:, kept] ** 2, axis=1), s)
-        out = np.zeros_like(T)
-        out[np.ix_(rows, np.flatnonzero(kept))] = T[np.ix_(rows, np.flatnonzero(kept))]
-        masked.append(out)
-        supports.append(rows)
-    return masked, supports
+
+
+def _kept_columns(owner: Index, feature: Index, supports: Sequence[Index]) -> Index:
+    kept = owner < 0
+    for b, support in enumerate(supports):
+        kept |= (owner == b) & np.isin(feature, support)
+    return np.flatnonzero(kept)

@@ -32,14 +32,16 @@ def factor_by_products(
     sketches: Sequence[Any],
     r: int,
     n_power: int,
+    width: int,
 ) -> list[tuple[Array, Array, Array]]:
     """Rank-r factors (U, s, V) of several matrices M_b at once, each seen only through products.
 
     ``forward(list of S_b)`` gives M_b S_b and ``adjoint(list of Q_b)`` gives M_b' Q_b; each call is one
     pass over the data, however many matrices there are. ``n_power`` power iterations,
-    re-orthonormalised on both sides, sharpen the range; 0 is the algorithm as printed.
+    re-orthonormalised on both sides, sharpen the range; 0 is the algorithm as printed. A sketch wider
+    than ``width`` (a count sketch needs more columns) is cut to its leading directions first.
     """
-    Q = [np.linalg.qr(Z)[0] for Z in forward(list(sketches))]
+    Q = [_leading(Z, width) for Z in forward(list(sketches))]
     for _ in range(n_power):
         P = [np.linalg.qr(Z)[0] for Z in adjoint(Q)]
         Q = [np.linalg.qr(Z)[0] for Z in forward(list(P))]
@@ -50,3 +52,10 @@ def factor_by_products(
         signs = np.sign(np.sum(fix_signs(U) * U, axis=0))
         factors.append((U * signs, s[:r], V[:, :r] * signs))
     return factors
+
+
+def _leading(Z: Array, width: int) -> Array:
+    """Orthonormal basis of the range of Z, or of its ``width`` leading directions."""
+    if Z.shape[1] <= width:
+        return np.linalg.qr(Z)[0]
+    return np.linalg.svd(Z, full_matrices=False)[0][:, :width]

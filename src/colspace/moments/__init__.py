@@ -1,7 +1,7 @@
 """Additive statistics: frozen dataclasses that merge by ``+`` and central moments made from them."""
 
-from ._additive import Additive, shared
-from ._columns import ColumnMoments, column_moments, fourth_norms
+from ._additive import Additive
+from ._columns import ColumnMoments, TableMoments, column_moments, fourth_norms, is_flat, table_moments
 from ._sliced import SlicedMoments, sliced_moments
 from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
 
@@ -10,12 +10,14 @@ __all__ = [
     "CentredMoments",
     "ColumnMoments",
     "SlicedMoments",
+    "TableMoments",
     "TripleMoments",
     "TriplePlan",
     "centre",
     "column_moments",
     "fourth_norms",
-    "shared",
+    "is_flat",
     "sliced_moments",
+    "table_moments",
     "weighted_gram",
 ]

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 
-def shared(**options: Any) -> Any:
-    """A dataclass field that both sides of ``+`` must have in common (a shift, a layout)."""
-    return field(metadata={"shared": True}, **options)
-
-
 @dataclass(frozen=True)
 class Additive:
-    """Frozen dataclass whose ``+`` adds every field, arrays and dicts of arrays entry by entry."""
+    """Frozen dataclass whose ``+`` adds every field, arrays and dicts of arrays entry by entry.
+
+    Fields named in ``_shared`` (a shift, a layout) are not added: both sides must have the same.
+    ``-`` takes away a part that was added before.
+    """
+
+    _shared: ClassVar[tuple[str, ...]] = ()
 
     def __add__(self, other: Self) -> Self:
+        return self._merge(other, operator.add)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._merge(other, operator.sub)
+
+    def _merge(self, other: Self, combine: Callable[[Any, Any], Any]) -> Self:
         if type(other) is not type(self):
             return NotImplemented
         merged = {}
-        for f in fields(self):
-            mine, theirs = getattr(self, f.name), getattr(other, f.name)
-            if f.metadata.get("shared"):
+        for name in (f.name for f in fields(self)):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name in self._shared:
                 if mine is not theirs and not np.array_equal(mine, theirs):
-                    msg = f"statistics with different {f.name} cannot be added"
+                    msg = f"statistics with different {name} cannot be merged; use one plan for all chunks"
                     raise ValueError(msg)
-                merged[f.name] = mine
+                merged[name] = mine
             elif isinstance(mine, dict):
-                merged[f.name] = {key: mine[key] + theirs[key] for key in mine}
+                merged[name] = {key: combine(mine[key], theirs[key]) for key in mine}
             else:
-                merged[f.name] = mine + theirs
-        return type(self)(**merged)
-
-    def __sub__(self, other: Self) -> Self:
-        """Take away a part that was added before (leave-one-fold-out)."""
-        merged = {}
-        for f in fields(self):
-            mine, theirs = getattr(self, f.name), getattr(other, f.name)
-            if f.metadata.get("shared"):
-                merged[f.name] = mine
-            elif isinstance(mine, dict):
-                merged[f.name] = {key: mine[key] - theirs[key] for key in mine}
-            else:
-                merged[f.name] = mine - theirs
+                merged[name] = combine(mine, theirs)
         return type(self)(**merged)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._additive import Additive, shared
+from ._additive import Additive
 
 Array = NDArray[np.float64]
 
@@ -18,7 +18,9 @@ Array = NDArray[np.float64]
 class ColumnMoments(Additive):
     """Count, sums and sums of squares of shifted columns."""
 
-    shift: Array = shared()
+    _shared: ClassVar[tuple[str, ...]] = ("shift",)
+
+    shift: Array
     count: int
     total: Array
     square: Array
@@ -30,12 +32,19 @@ class ColumnMoments(Additive):
 
     @property
     def variance(self) -> Array:
-        """Column variances (1/m)."""
-        return np.maximum(self.square / self.count - (self.total / self.count) ** 2, 0.0)
+        """Column variances (1/m); exactly zero for constant columns."""
+        raw = self.square / self.count
+        variance = raw - (self.total / self.count) ** 2
+        return np.where(is_flat(variance, raw), 0.0, variance)
 
 
-def column_moments(X: Any, *rest: Any, shift: Array) -> ColumnMoments:
-    """Statistic of a chunk; further aligned arrays are ignored. Sparse chunks need a zero shift."""
+def is_flat(variance: Array, raw: Array) -> NDArray[np.bool_]:
+    """Whether a variance is lost in the rounding of the raw second moment it came from."""
+    return variance <= 1e-12 * raw
+
+
+def column_moments(X: Any, *, shift: Array) -> ColumnMoments:
+    """Statistic of a chunk. Sparse chunks need a zero shift."""
     if sparse.issparse(X):
         square = X.multiply(X).sum(axis=0, dtype=np.float64)
         total = X.sum(axis=0, dtype=np.float64)
@@ -44,8 +53,21 @@ def column_moments(X: Any, *rest: Any, shift: Array) -> ColumnMoments:
     return ColumnMoments(shift, Z.shape[0], Z.sum(axis=0), np.einsum("ij,ij->j", Z, Z))
 
 
-def fourth_norms(X: Any, *rest: Any, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
-    """Per block, the sum over rows of ||(x - mean)/scale||^4: the one extra sum of Ledoit-Wolf."""
+@dataclass(frozen=True)
+class TableMoments(Additive):
+    """Column moments of the features and of the responses."""
+
+    x: ColumnMoments
+    y: ColumnMoments
+
+
+def table_moments(X: Any, Y: Array, *, shift_x: Array, shift_y: Array) -> TableMoments:
+    """Statistic of a chunk of features and responses."""
+    return TableMoments(column_moments(X, shift=shift_x), column_moments(Y, shift=shift_y))
+
+
+def fourth_norms(X: Any, Y: Any, *, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
+    """Per block, the sum over rows of ||(x - mean)/scale||^4: the one extra sum of Ledoit-Wolf (Y unused)."""
     if sparse.issparse(X):
         # ||(x - mean)/scale||^2 = ||x/scale||^2 - 2 x'mean/scale^2 + ||mean/scale||^2, no dense row
         weight = 1.0 / scale**2

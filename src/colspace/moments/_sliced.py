@@ -3,52 +3,108 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._additive import Additive, shared
+from ._additive import Additive
+from ._columns import is_flat
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SlicedMoments(Additive):
-    """Per slice: count, sum x, sum y, sum x y, and (``second``) sum x x' of shifted data."""
+    """Per slice: count, sum x, sum y, sum x y and (``second``) sum x x'; over all rows: sum x x'.
 
-    shift: Array = shared()
+    x is shifted by ``shift``. Several responses have slices of their own, each row being in one per response.
+    """
+
+    _shared: ClassVar[tuple[str, ...]] = ("shift",)
+
+    shift: Array
     count: Array
     x: Array
     y: Array
     xy: Array
     xx: Array
+    n_rows: int
+    total: Array
+    gram: Array
 
     @property
     def mean(self) -> Array:
-        """Slice means, slices x features, relative to the shift."""
-        return self.x / np.maximum(self.count, 1)[:, None]
+        """Means of all rows."""
+        return self.shift + self.total / self.n_rows
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of all rows (1/m); exactly zero for constant columns."""
+        raw, shift = self.gram / self.n_rows, self.total / self.n_rows
+        covariance = raw - np.outer(shift, shift)
+        flat = is_flat(np.diag(covariance), np.diag(raw))
+        covariance[flat, :] = covariance[:, flat] = 0.0
+        return covariance
+
+    @property
+    def weights(self) -> Array:
+        """Share of the rows in each slice."""
+        return self.count / self.n_rows
+
+    @property
+    def slice_means(self) -> Array:
+        """Slice means relative to the overall means, slices x features."""
+        return self.x / self.count[:, None] - self.total / self.n_rows
+
+    @property
+    def slice_covariances(self) -> Array:
+        """Covariance within each slice (divisor: its number of rows), slices x features x features."""
+        mean = self.x / self.count[:, None]
+        return self.xx / self.count[:, None, None] - mean[:, :, None] * mean[:, None, :]
+
+    @property
+    def slice_cross(self) -> Array:
+        """E[x (y - mean of y in the slice) 1(slice)], features x slices."""
+        return ((self.xy - self.x * (self.y / self.count)[:, None]) / self.n_rows).T
 
 
 def sliced_moments(
-    X: Any, y: Array, slices: NDArray[np.intp], *, n_slices: int, shift: Array, second: bool
+    X: Any,
+    Y: Array,
+    slices: NDArray[np.intp],
+    *,
+    n_slices: int,
+    shift: Array,
+    second: bool,
+    order: NDArray[np.intp] | None = None,
 ) -> SlicedMoments:
-    """Statistic of a chunk whose rows carry slice numbers 0..n_slices-1; y is centred by the caller."""
-    Z = (X.toarray() if sparse.issparse(X) else np.asarray(X)) - shift
-    m = Z.shape[0]
-    member = sparse.csr_array((np.ones(m), (slices, np.arange(m))), shape=(n_slices, m))
-    xx = np.zeros((n_slices if second else 0, Z.shape[1], Z.shape[1]))
+    """Statistic of a chunk whose rows carry slice numbers 0..n_slices-1, one column per response.
+
+    Slice numbers of different responses differ; Y is centred by the caller; ``order`` picks columns of X.
+    """
+    X = X if order is None else X[:, order]
+    Z = np.subtract(X.toarray() if sparse.issparse(X) else X, shift, dtype=np.float64)
+    m, q = slices.shape
+    cells = (slices.ravel(), np.repeat(np.arange(m), q))
+    member = sparse.csr_array((np.ones(m * q), cells), shape=(n_slices, m))
+    weighted = sparse.csr_array((Y.ravel(), cells), shape=(n_slices, m))
+    p = Z.shape[1]
+    xx = np.zeros((n_slices if second else 0, p, p))
     if second:
-        for h in np.unique(slices):
-            part = Z[slices == h]
-            xx[h] = part.T @ part
-    weighted = sparse.csr_array((y, (slices, np.arange(m))), shape=(n_slices, m))
+        for numbers in slices.T:
+            for h in np.unique(numbers):
+                part = Z[numbers == h]
+                xx[h] = part.T @ part
     return SlicedMoments(
         shift=shift,
-        count=np.bincount(slices, minlength=n_slices).astype(np.float64),
+        count=np.bincount(slices.ravel(), minlength=n_slices).astype(np.float64),
         x=member @ Z,
-        y=member @ y,
+        y=weighted.sum(axis=1),
         xy=weighted @ Z,
         xx=xx,
+        n_rows=m,
+        total=Z.sum(axis=0),
+        gram=xx[np.unique(slices[:, 0])].sum(axis=0) if second else Z.T @ Z,
     )

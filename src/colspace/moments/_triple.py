@@ -10,13 +10,14 @@ for the pairs of blocks (i, j) asked for. Centring is exact algebra on these sma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._additive import Additive, shared
+from ._additive import Additive
+from ._columns import is_flat
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -26,9 +27,11 @@ Pair = tuple[int, int]
 class TripleMoments(Additive):
     """Raw sums of shifted data; ``xx`` and ``xyx`` are keyed by block pairs (i, j), i <= j."""
 
-    shift_x: Array = shared()
-    shift_y: Array = shared()
-    slices: tuple[slice, ...] = shared()
+    _shared: ClassVar[tuple[str, ...]] = ("shift_x", "shift_y", "slices")
+
+    shift_x: Array
+    shift_y: Array
+    slices: tuple[slice, ...]
     count: int
     x: Array
     y: Array
@@ -167,6 +170,10 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     part = [dx[s] for s in m.slices]
     linear_part = [linear[s] for s in m.slices]
     covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
+    for i in range(len(m.slices)):
+        if (i, i) in covariance:
+            flat = is_flat(np.diag(covariance[i, i]), np.diag(m.xx[i, i]) / n)
+            covariance[i, i][flat, :] = covariance[i, i][:, flat] = 0.0
     triple = {}
     for (i, j), g in m.xyx.items():
         t = g / n

@@ -2,5 +2,17 @@
 
 from ._joint import JointReduction
 from ._rank import RankTest
+from ._phd import PrincipalHessian
+from ._rrr import ReducedRank
+from ._sliced import SlicedAverage, SlicedInverse
+from ._sols import StructuredOLS
 
-__all__ = ["JointReduction", "RankTest"]
+__all__ = [
+    "JointReduction",
+    "PrincipalHessian",
+    "RankTest",
+    "ReducedRank",
+    "SlicedAverage",
+    "SlicedInverse",
+    "StructuredOLS",
+]

@@ -20,8 +20,8 @@ from .._response import check_varies, make_encoder, warn_heavy_tails
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names, warn_constant
-from ..factor import Whitener, diagonal_whitener, ledoit_wolf_shrinkage
-from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
+from ..factor import Whitener, diagonal_whitener
+from ..moments import CentredMoments, TripleMoments, centre
 from ._linear import linear_transform
 from ._proxies import (
     Unfolded,
@@ -37,7 +37,7 @@ from ._proxies import (
 )
 from ._rank import RankTest, permutation_rank_test
 from ._sketched import fit_sketched
-from ._source import Folded, Source
+from ._source import Folded, Source, ledoit_wolf_weights
 from ._tensor import fit_tensor
 
 Array = NDArray[np.float64]
@@ -80,6 +80,9 @@ class JointReduction(TransformerMixin, BaseEstimator):
     n_selected : int, mapping, "auto", "threshold" or None, default=None
         Columns to keep per block (needs ``whiten`` "diagonal" or None). "auto" cross-validates the
         threshold of the noise rule.
+    selection : {"refit", "paper"}, default="refit"
+        "refit" keeps the moments whole on the selected columns, which is clearly more accurate; "paper" factors the
+        thinned proxy of the published algorithm (two blocks, ``moments="joint"``, one response).
     moments : str or tuple, default="all"
         "linear", "joint" (the published estimator), "hessian", "tensor" (HOSVD for three and more
         blocks), or a tuple. "all" is linear, joint and Hessian.
@@ -104,8 +107,8 @@ class JointReduction(TransformerMixin, BaseEstimator):
 
     References
     ----------
-    Bahmani, Lee and Bresler, "Joint Dimensionality Reduction for Separable Embedding Estimation" (2021),
-    arXiv:2101.05500.
+    Li, Cheng, Wen and Bresler, "Joint Dimensionality Reduction for Separable Embedding Estimation".
+    Li and Bresler, "Joint Dimensionality Reduction for Two Feature Vectors".
 
     Examples
     --------
@@ -120,7 +123,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "threshold"})],
         "blocks": "no_validation",
         "whiten": [StrOptions({"full", "diagonal"}), None],
@@ -133,6 +136,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
             Mapping,
             None,
         ],
+        "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
         "response": [StrOptions({"rank", "labels"}), callable, None],
         "random_state": ["random_state"],
@@ -148,6 +152,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         n_power: int = 2,
         n_selected: Any = None,
+        selection: str = "refit",
         moments: str | tuple[str, ...] = "all",
         response: str | Callable[[Any], Any] | None = None,
         random_state: Any = None,
@@ -159,6 +164,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.n_power = n_power
         self.n_selected = n_selected
+        self.selection = selection
         self.moments = moments
         self.response = response
         self.random_state = random_state
@@ -221,11 +227,13 @@ class JointReduction(TransformerMixin, BaseEstimator):
         """Add one chunk to the running moments."""
         first = not hasattr(self, "_stream")
         if first and hasattr(self, "loadings_"):
-            msg = (
-                "this estimator was fitted by fit, whose moments cannot be extended; use "
-                "partial_fit from the start, on sklearn.base.clone(estimator)"
+            del self.loadings_
+            warnings.warn(
+                "partial_fit starts afresh: rows seen by fit are not part of the result. To extend a model, "
+                "use partial_fit from the first chunk on",
+                UserWarning,
+                stacklevel=3,
             )
-            raise ValueError(msg)
         self._check_streamable()
         X = check_table(self, X, reset=first, min_rows=1)
         if is_dask(X):
@@ -238,7 +246,9 @@ class JointReduction(TransformerMixin, BaseEstimator):
             blocks = self._open(X)
             self._dtype = np.float32 if X.dtype == np.float32 else np.float64
             source = Source(X, encoder(y), encoder)
-            own, weighted = block_pairs(parse_moments(self.moments, len(blocks)), len(blocks))
+            wanted = parse_moments(self.moments, len(blocks))
+            self._check_selection(blocks, wanted, encoder.n_responses)
+            own, weighted = block_pairs(wanted, len(blocks))
             plan, _ = source.plan(blocks, tuple(sorted({*own, *weighted})), weighted)
             self._stream_plan, self._stream_encoder = plan, encoder
         encoder, plan = self._stream_encoder, self._stream_plan
@@ -294,9 +304,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
             )
             raise ValueError(msg)
         if self.n_selected is not None and self.whiten == "full":
-            msg = (
-                "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
-            )
+            msg = "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
             raise ValueError(msg)
         self._given_counts(blocks)
         widest = max(blocks.widths)
@@ -329,6 +337,14 @@ class JointReduction(TransformerMixin, BaseEstimator):
                 raise ValueError(msg)
         return counts
 
+    def _check_selection(self, blocks: Blocks, wanted: frozenset[str], n_responses: int) -> None:
+        if self.selection == "paper" and not (wanted == {"joint"} and len(blocks) == 2 and n_responses == 1):
+            msg = (
+                "selection='paper' is defined for two blocks, one response and moments='joint'; here "
+                f"{len(blocks)} block(s), {n_responses} response(s), moments={self.moments!r}. Use selection='refit'"
+            )
+            raise ValueError(msg)
+
     def _choose_solver(self, X: Any, blocks: Blocks) -> str:
         solver = self.solver
         if solver == "auto":
@@ -344,6 +360,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
         return solver
 
     def _fit_exact(self, source: Source, blocks: Blocks, wanted: frozenset[str]) -> Self:
+        self._check_selection(blocks, wanted, source.encoder.n_responses)
         own, weighted = block_pairs(wanted, len(blocks))
         plan, rows = source.plan(blocks, own, weighted)
         by_folds = "auto" in (self.n_components, self.n_selected)
@@ -362,15 +379,8 @@ class JointReduction(TransformerMixin, BaseEstimator):
     def _shrinkages(self, source: Source, c: CentredMoments, blocks: Blocks) -> list[float]:
         if self.whiten != "full" or self.shrinkage != "auto":
             return [0.0 if self.whiten != "full" else float(self.shrinkage)] * len(blocks)
-        scales = [diagonal_whitener(np.diag(c.covariance[b, b])).scale for b in range(len(blocks))]
-        order = np.concatenate(blocks.columns)
-        mean, scale = np.zeros(self.n_features_in_), np.ones(self.n_features_in_)
-        mean[order], scale[order] = c.mean, np.concatenate(scales)
-        fourth = source.fourth(mean, scale, blocks.columns)
-        return [
-            ledoit_wolf_shrinkage(c.covariance[b, b] / np.outer(s, s), fourth[b], c.count)
-            for b, s in enumerate(scales)
-        ]
+        covariances = [c.covariance[b, b] for b in range(len(blocks))]
+        return ledoit_wolf_weights(source, blocks, c.mean, covariances, c.count)
 
     def _labels(self) -> list[object]:
         names = feature_names(self)
@@ -403,19 +413,16 @@ class JointReduction(TransformerMixin, BaseEstimator):
         fixed_rank = not isinstance(self.n_components, str)
         least = int(self.n_components) if fixed_rank else 1
         candidates: list[Callable[[list[Unfolded]], tuple[int, ...] | None]]
+        factors: tuple[float, ...] = ()
         if isinstance(self.n_selected, str):
             factors = _THRESHOLD_FACTORS if self.n_selected == "auto" else (1.0,)
             candidates = [partial(threshold_counts, count=count, least=least, factor=f) for f in factors]
         else:
-            factors = ()
             counts = self._given_counts(blocks)
             candidates = [lambda _: counts]
         limit = int(self.n_components) if fixed_rank else limit
-        best, rank = cross_validate_shape(folds, candidates, limit, paper=self._paper(blocks, wanted, total))
+        best, rank = cross_validate_shape(folds, candidates, limit, paper=self.selection == "paper")
         return rank, (factors[best] if factors else None)
-
-    def _paper(self, blocks: Blocks, wanted: frozenset[str], m: TripleMoments) -> bool:
-        return wanted == {"joint"} and len(blocks) == 2 and len(m.y) == 1
 
     def _finish(
         self,
@@ -439,8 +446,7 @@ class JointReduction(TransformerMixin, BaseEstimator):
         matrices = [u.matrix for u in unfolded]
         supports = [np.arange(w) for w in blocks.widths]
         if counts is not None:
-            paper = wanted == {"joint"} and len(blocks) == 2 and len(c.y_mean) == 1
-            matrices, supports = select(unfolded, counts, paper=paper)
+            matrices, supports = select(unfolded, counts, paper=self.selection == "paper")
         directions, values = factor_blocks(matrices, rank)
         if counts is not None:
             for U, support in zip(directions, supports, strict=True):
@@ -487,12 +493,10 @@ class JointReduction(TransformerMixin, BaseEstimator):
             variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
         else:
             shrinkage = [0.0] * len(blocks)
-            columns = source.columns()
-            y_moments = source.reduce(_ResponseColumns())
+            table = source.columns()
             order = np.concatenate(blocks.columns)
-            mean, variance, count = columns.mean[order], columns.variance[order], columns.count
-            y_mean = y_moments[1] / count
-            y_scale = np.sqrt(np.maximum(y_moments[2] / count - y_mean**2, 0.0))
+            mean, variance, count = table.x.mean[order], table.x.variance[order], table.x.count
+            y_mean, y_scale = table.y.mean, np.sqrt(table.y.variance)
             check_varies(np.vstack([np.zeros_like(y_scale), y_scale]))
             whiteners = [
                 diagonal_whitener(variance[s]) if self.whiten else Whitener(np.ones(s.stop - s.start))
@@ -577,7 +581,9 @@ class JointReduction(TransformerMixin, BaseEstimator):
         if self.blocks is None:
             stem = type(self).__name__.lower()
             return np.asarray([f"{stem}{k}" for k in range(self.n_components_)], dtype=object)
-        return np.asarray([f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object)
+        return np.asarray(
+            [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
+        )
 
     def rank_test(
         self,
@@ -651,10 +657,3 @@ class JointReduction(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-class _ResponseColumns:
-    """Count, sum and sum of squares of the responses."""
-
-    def __call__(self, X: Any, Y: Array) -> Array:
-        return np.stack([np.full(Y.shape[1], float(len(Y))), Y.sum(axis=0), np.sum(Y**2, axis=0)])

@@ -1,14 +1,25 @@
-"""Applying directions to rows."""
+"""Applying directions to rows, and what estimators of one table share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
+from .._blocks import Blocks
 from .._rows import chunk_rows, is_dask
+from .._validation import check_table, feature_names, warn_constant
+from ..factor import Whitener, full_whitener
+from ._source import Source, ledoit_wolf_weights
+
+Array = NDArray[np.float64]
+
+_SHRINK = "shrinkage='auto' (or a number in (0, 1]), or drop columns"
 
 
 def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> Any:
@@ -32,3 +43,93 @@ def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> An
     for i in range(0, X.shape[0], step):
         out[i : i + step] = (X[i : i + step] - mean) @ directions
     return out
+
+
+class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """``transform``, names and tags of an estimator that learns ``mean_`` and ``components_``."""
+
+    n_features_in_: int
+    mean_: Array
+    components_: NDArray[Any]
+
+    def transform(self, X: Any) -> Any:
+        """Embed rows: the directions applied to centred columns."""
+        check_is_fitted(self)
+        X = check_table(self, X, reset=False)
+        return linear_transform(X, self.mean_, self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def one_block(n_features: int) -> Blocks:
+    """The whole table as one block."""
+    return Blocks(("x",), (np.arange(n_features),))
+
+
+def check_width(n_components: int, n_features: int) -> None:
+    """Refuse more directions than columns."""
+    if n_components > n_features:
+        msg = (
+            f"n_components={n_components} is more than the {n_features} columns of X "
+            f"(n_features = {n_features}); lower n_components"
+        )
+        raise ValueError(msg)
+
+
+def table_dtype(X: Any) -> type[np.floating[Any]]:
+    """What the directions of a table are stored as: float32 stays float32."""
+    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+
+
+def column_labels(estimator: Any) -> list[object]:
+    """Column names seen in fit, or positions."""
+    names = feature_names(estimator)
+    return list(names) if names is not None else list(range(estimator.n_features_in_))
+
+
+def table_shrinkage(
+    source: Source, table: Blocks, mean: Array, covariance: Array, count: int, shrinkage: float | str
+) -> float:
+    """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto"."""
+    if shrinkage != "auto":
+        return float(shrinkage)
+    return ledoit_wolf_weights(source, table, mean, [covariance], count)[0]
+
+
+def table_whitener(
+    covariance: Array,
+    count: int,
+    shrinkage: float = 0.0,
+    labels: Sequence[object] = (),
+    remedies: str = _SHRINK,
+) -> Whitener:
+    """Whitener of a whole table; refuses a singular covariance, warns of constant columns."""
+    p = covariance.shape[0]
+    labels = labels or list(range(p))
+    constant = np.flatnonzero(np.diag(covariance) <= 0)
+    if shrinkage == 0.0 and count <= p:
+        fact = (
+            f"more rows than columns are needed: {count} rows (n_samples={count}), {p} columns, so the "
+            "covariance of X is singular"
+        )
+    elif shrinkage == 0.0 and constant.size:
+        names = [labels[i] for i in constant[:5]]
+        fact = f"X has {constant.size} constant column(s), so its covariance is singular: {names}"
+    else:
+        warn_constant(np.diag(covariance), labels)
+        try:
+            return full_whitener(covariance, count, shrinkage, columns=labels)
+        except ValueError:
+            fact = f"the covariance of the {p} columns of X is singular: some column is a combination of others"
+    msg = f"{fact}. Remedies: {remedies}"
+    raise ValueError(msg)

@@ -138,9 +138,7 @@ def noise_edge(unfolded: Unfolded, count: int) -> float:
 
 def threshold_rank(unfolded: Sequence[Unfolded], count: int, limit: int) -> int:
     """The papers' rule: count singular values above the noise, the most over blocks."""
-    ranks = [
-        int(np.sum(np.linalg.svd(u.matrix, compute_uv=False) > noise_edge(u, count))) for u in unfolded
-    ]
+    ranks = [int(np.sum(np.linalg.svd(u.matrix, compute_uv=False) > noise_edge(u, count))) for u in unfolded]
     return min(max(ranks), limit)
 
 

@@ -138,10 +138,11 @@ def fit_sketched(
         return out
 
     make = count_sketch if method == "countsketch" else gaussian_sketch
-    width = max(2 * r, r + 10) * (4 if method == "countsketch" else 1)
-    width = min(width, *blocks.widths)
-    sketches = [make(q * (n_total + 1), width, rng) for _ in rows]
-    factors = factor_by_products(forward, adjoint, sketches, r, n_power)
+    narrowest = min(blocks.widths)
+    width = min(max(2 * r, r + 10), narrowest)
+    buckets = min(4 * width, narrowest) if method == "countsketch" else width
+    sketches = [make(q * (n_total + 1), buckets, rng) for _ in rows]
+    factors = factor_by_products(forward, adjoint, sketches, r, n_power, width)
     if one_proxy:
         U, s, V = factors[0]
         return [U, V[slices[1]]], [s, s]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +15,9 @@ from sklearn.utils.validation import check_consistent_length
 from .._blocks import Blocks
 from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import checked_chunk, first_rows
-from ..moments import ColumnMoments, TripleMoments, TriplePlan, column_moments, fourth_norms
+from .._validation import checked_chunk, sample_rows
+from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
+from ..moments import TableMoments, TripleMoments, TriplePlan, fourth_norms, table_moments
 
 Array = NDArray[np.float64]
 Pairs = tuple[tuple[int, int], ...]
@@ -76,20 +78,21 @@ class Source:
     encoder: ResponseEncoder
 
     @classmethod
-    def of(cls, X: Any, y: Any, response: Any, caller: str) -> Source:
-        """Encode and check the response against a validated X."""
+    def of(cls, X: Any, y: Any, response: Any, caller: str, *, tails: bool = True) -> Source:
+        """Encode and check the response against a validated X; ``tails``: warn when they are heavy."""
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
-            Xf, yf = first_rows(X, y)
+            yf = sample_rows(X, y)[1]
             encoder = make_encoder(yf, response, streaming=True, caller=caller)
-            warn_heavy_tails(encoder(yf))
+            if tails:
+                warn_heavy_tails(encoder(yf))
             return cls(X, y, encoder)
         encoder = make_encoder(y, response, caller=caller)
         check_consistent_length(X, y)
         Y = encoder(y)
         check_varies(Y)
-        if not encoder.labels:
+        if tails and not encoder.labels:
             warn_heavy_tails(Y)
         return cls(X, Y, encoder)
 
@@ -105,15 +108,20 @@ class Source:
         return reduce_rows(statistic, self.X, self.y, chunk=chunk)
 
     def shift(self) -> Array:
-        """Constants near the column means: those of the first rows (zero for sparse tables)."""
+        """Constants near the column means, from a sample of rows (zero for sparse tables)."""
         if sparse.issparse(self.X):
             return np.zeros(self.X.shape[1])
-        first = np.asarray(first_rows(self.X, self.y)[0], dtype=np.float64)
-        return first.mean(axis=0)
+        return np.asarray(sample_rows(self.X, self.y)[0], dtype=np.float64).mean(axis=0)
 
-    def columns(self) -> ColumnMoments:
-        """Means and variances of all columns, in one pass."""
-        return self.reduce(_Columns(self.shift()))
+    def shift_y(self) -> Array:
+        """Constants near the response means: exact for arrays, of the first rows for Dask."""
+        if not self.dask:
+            return self.y.mean(axis=0)
+        return self.encoder(sample_rows(self.X, self.y)[1]).mean(axis=0)
+
+    def columns(self) -> TableMoments:
+        """Means and variances of all columns and responses, in one pass."""
+        return self.reduce(partial(table_moments, shift_x=self.shift(), shift_y=self.shift_y()))
 
     def plan(self, blocks: Blocks, plain: Pairs, weighted: Pairs) -> tuple[TriplePlan, int | None]:
         """What to add up for these block pairs, and rows per chunk.
@@ -125,7 +133,7 @@ class Source:
         shift = self.shift()
         keep_sparse = False
         if sparse.issparse(self.X):
-            moments = self.columns()
+            moments = self.columns().x
             deviation = np.sqrt(moments.variance)
             density = self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
             keep_sparse = bool(
@@ -134,12 +142,7 @@ class Source:
             shift = np.zeros_like(shift) if keep_sparse else moments.mean
         if self.dask or self.encoder.labels:
             plain = tuple(sorted(set(plain) | set(weighted)))
-            shift_y = np.zeros(self.encoder.n_responses)
-            if self.dask and not self.encoder.labels:
-                Xf, yf = first_rows(self.X, self.y)
-                shift_y = self.encoder(yf).mean(axis=0)
-        else:
-            shift_y = self.y.mean(axis=0)
+        shift_y = np.zeros(self.encoder.n_responses) if self.encoder.labels else self.shift_y()
         plan = TriplePlan(
             slices=blocks.slices,
             order=order,
@@ -152,24 +155,31 @@ class Source:
         rows = chunk_rows(self.X) if keep_sparse else max(256, CHUNK_BYTES // (8 * sum(blocks.widths)))
         return plan, rows
 
+    def moments(self, blocks: Blocks, plain: Pairs, weighted: Pairs) -> TripleMoments:
+        """The moments of these block pairs, in one pass."""
+        plan, rows = self.plan(blocks, plain, weighted)
+        total: TripleMoments = self.reduce(plan, chunk=rows)
+        if self.dask:
+            deviation = np.sqrt(np.diag(total.yy))
+            check_varies(np.vstack([np.zeros_like(deviation), deviation]))
+        return total
+
     def fourth(self, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
         """Second pass of Ledoit-Wolf shrinkage."""
-        return self.reduce(_Fourth(mean, scale, columns))
+        return self.reduce(partial(fourth_norms, mean=mean, scale=scale, columns=columns))
 
 
-@dataclass(frozen=True)
-class _Columns:
-    shift: Array
-
-    def __call__(self, X: Any, Y: Any) -> ColumnMoments:
-        return column_moments(X, shift=self.shift)
-
-
-@dataclass(frozen=True)
-class _Fourth:
-    mean: Array
-    scale: Array
-    columns: tuple[Any, ...]
-
-    def __call__(self, X: Any, Y: Any) -> Array:
-        return fourth_norms(X, mean=self.mean, scale=self.scale, columns=self.columns)
+def ledoit_wolf_weights(
+    source: Source, blocks: Blocks, mean: Array, covariances: Sequence[Array], count: int
+) -> list[float]:
+    """Ledoit-Wolf weight of each block's correlation matrix; ``mean`` is in block order."""
+    scales = [diagonal_whitener(np.diag(covariance)).scale for covariance in covariances]
+    order = np.concatenate(blocks.columns)
+    n_features = source.X.shape[1]
+    centre, scale = np.zeros(n_features), np.ones(n_features)
+    centre[order], scale[order] = mean, np.concatenate(scales)
+    fourth = source.fourth(centre, scale, blocks.columns)
+    return [
+        ledoit_wolf_shrinkage(covariance / np.outer(s, s), fourth[b], count)
+        for b, (covariance, s) in enumerate(zip(covariances, scales, strict=True))
+    ]

@@ -66,5 +66,5 @@ def fit_tensor(
     for mode, w in enumerate(whiteners, start=1):
         moved = np.moveaxis(T, mode, 0)
         T = np.moveaxis(w.apply(moved.reshape(shape[mode], -1)).reshape(moved.shape), 0, mode)
-    factors = hosvd(T, {mode: r for mode in range(1, len(shape))})
+    factors = hosvd(T, dict.fromkeys(range(1, len(shape)), r))
     return [factors[m][0] for m in sorted(factors)], [factors[m][1] for m in sorted(factors)]

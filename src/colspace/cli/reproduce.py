@@ -1,0 +1,62 @@
+"""``colspace reproduce``: run a published experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._group import one_line_errors
+
+
+@click.command("reproduce")
+@click.argument("name", required=False)
+@click.option("--quick", is_flag=True, help="Fewer repetitions on smaller grids: about a minute.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="results",
+    show_default=True,
+    help="Directory for the figure and the numbers.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation.")
+@one_line_errors
+def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
+    """Run the experiment NAME of a paper; without a name, list them.
+
+    Prints a table and writes NAME.png and NAME.csv.
+    """
+    from rich.console import Console
+
+    from ..experiments import EXPERIMENTS, describe, run
+
+    console = Console(highlight=False)
+    if name is None:
+        _print_rows(console, [{"name": known, "shows": describe(known)} for known in EXPERIMENTS])
+        return
+    if name not in EXPERIMENTS:
+        msg = f"no experiment is called {name!r}; choose from {', '.join(EXPERIMENTS)}"
+        raise click.BadParameter(msg, param_hint="NAME")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    result = run(name, quick=quick, out=out, rng=seed, progress=True)
+    console.print(f"[bold]{result.title}[/]")
+    _print_rows(console, result.summary)
+    for note in result.notes:
+        console.print(note)
+    console.print(f"wrote {result.path} and {out / name}.csv", soft_wrap=True)
+
+
+def _print_rows(console: Any, rows: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table()
+    for column in rows[0]:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    console.print(table)

@@ -1,0 +1,138 @@
+"""The columns that matter most, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._compute import block_loadings, check_block, check_components, largest
+from ._style import COLOURS, GREY, pandas, pyplot, tidy
+
+Array = NDArray[np.float64]
+
+
+class LoadingsDisplay:
+    """Bars of the largest loadings: one panel per block, one row of panels per component.
+
+    Parameters
+    ----------
+    names : dict of str to list of str
+        Column names of each block.
+    loadings : dict of str to ndarray (columns of the block, components)
+    components : tuple of int
+        Which components are drawn.
+    n_features : int
+        Bars per panel, largest absolute loading first.
+    standardised : bool
+        Whether loadings were multiplied by the columns' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.displays import LoadingsDisplay
+    >>> display = LoadingsDisplay({"a": ["u", "v"]}, {"a": np.array([[0.1], [-0.9]])}, (0,), 10)
+    >>> display.frame()["feature"].tolist()
+    ['v', 'u']
+    """
+
+    def __init__(
+        self,
+        names: dict[str, list[str]],
+        loadings: dict[str, Array],
+        components: tuple[int, ...],
+        n_features: int,
+        standardised: bool = False,
+    ) -> None:
+        self.names = names
+        self.loadings = loadings
+        self.components = components
+        self.n_features = n_features
+        self.standardised = standardised
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        components: int | Sequence[int] = 0,
+        blocks: Sequence[str] | None = None,
+        n_features: int = 12,
+        ax: Any = None,
+        **kw: Any,
+    ) -> Self:
+        """Draw the loadings of a fitted estimator; ``kw`` goes to `plot`.
+
+        With ``X`` each loading is multiplied by the standard deviation of its column, so columns in
+        different units compare.
+        """
+        found = block_loadings(estimator, X)
+        chosen = list(found) if blocks is None else [check_block(estimator, b) for b in blocks]
+        display = cls(
+            {b: found[b][0] for b in chosen},
+            {b: found[b][1] for b in chosen},
+            check_components(components, estimator.n_components_),
+            n_features,
+            X is not None,
+        )
+        return display.plot(ax=ax, **kw)
+
+    def frame(self) -> Any:
+        """The bars: block, component, feature, loading."""
+        rows = [
+            {"block": block, "component": k, "feature": self.names[block][i], "loading": float(L[i, k])}
+            for block, L in self.loadings.items()
+            for k in self.components
+            for i in largest(L[:, k], self.n_features)
+        ]
+        return pandas().DataFrame(rows, columns=["block", "component", "feature", "loading"])
+
+    def plot(self, ax: Any = None, **kw: Any) -> Self:
+        """Draw; ``ax`` is one Axes (divided when there are several panels), ``kw`` goes to the bars."""
+        shape = (len(self.components), len(self.loadings))
+        panels = self._panels(ax, shape)
+        for i, k in enumerate(self.components):
+            for panel, block in zip(panels[i], self.loadings, strict=True):
+                self._bars(panel, block, k, kw)
+                panel.set_title(
+                    block if len(self.components) == 1 else f"{block}, component {k}", fontsize="medium"
+                )
+                if i == shape[0] - 1:
+                    panel.set_xlabel("loading × std" if self.standardised else "loading")
+        self.ax_ = panels[0, 0] if panels.size == 1 else panels
+        self.figure_ = panels[0, 0].figure
+        return self
+
+    def _panels(self, ax: Any, shape: tuple[int, int]) -> NDArray[Any]:
+        bars = max(min(self.n_features, len(L)) for L in self.loadings.values())
+        if ax is None:
+            size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.2)
+            figure, panels = pyplot().subplots(*shape, figsize=size, layout="constrained", squeeze=False)
+            return np.asarray(panels)
+        if shape == (1, 1):
+            return np.array([[ax]], dtype=object)
+        ax.set_axis_off()
+        grid = ax.get_subplotspec().subgridspec(*shape)
+        return np.asarray(grid.subplots(squeeze=False))
+
+    def _bars(self, panel: Any, block: str, k: int, kw: dict[str, Any]) -> None:
+        loading = self.loadings[block][:, k]
+        order = largest(loading, self.n_features)[::-1]
+        values = loading[order]
+        colours = [COLOURS[0] if v > 0 else COLOURS[1] for v in values]
+        panel.barh(np.arange(len(order)), values, **{"color": colours, "height": 0.72, **kw})
+        size = "small" if len(order) <= 20 else "x-small"
+        panel.set_yticks(np.arange(len(order)), [_short(self.names[block][i]) for i in order], fontsize=size)
+        panel.set_ylim(-0.6, max(len(order), 1) - 0.4)
+        panel.axvline(0.0, color=GREY, linewidth=0.8)
+        panel.locator_params(axis="x", nbins=5)
+        tidy(panel, grid="x")
+        panel.tick_params(axis="y", length=0)
+        panel.spines["left"].set_visible(False)
+
+
+def _short(name: str, limit: int = 28) -> str:
+    return name if len(name) <= limit else name[: limit - 1] + "…"

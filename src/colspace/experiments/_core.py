@@ -1,0 +1,258 @@
+"""Repeated simulation, power laws and log-log figures: what the experiments share."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import datasets
+from .._progress import track
+from .._response import HeavyTailWarning
+from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..metrics import nsee
+from ..reduction import JointReduction
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Outcome of an experiment.
+
+    Attributes
+    ----------
+    name, title : what was run.
+    rows : every number of the figure, one dict per point (the CSV).
+    summary : a few rows to print.
+    notes : remarks for the reader.
+    figure : draws and returns the matplotlib figure.
+    path : where the figure was saved, or None.
+    """
+
+    name: str
+    title: str
+    rows: list[Row]
+    summary: list[Row]
+    notes: tuple[str, ...] = ()
+    figure: Callable[[], Any] | None = None
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place on the horizontal axis: a generator with its arguments, and the estimators to fit there.
+
+    ``estimators`` maps curve -> (arguments of the generator on top, arguments of JointReduction); curves
+    with the same generator arguments share their data.
+    """
+
+    x: float
+    make: str
+    data: Mapping[str, Any]
+    estimators: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure; ``slopes`` holds the expected exponent of each curve that has one."""
+
+    title: str
+    xlabel: str
+    points: Sequence[Point]
+    slopes: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Errors over the horizontal axis: x, mean, standard error, and the fitted exponent."""
+
+    panel: str
+    label: str
+    x: Array
+    mean: Array
+    error: Array
+    slope: float
+    expected: float | None
+    repetitions: int
+
+
+def power_slope(x: Any, y: Any) -> float:
+    """Exponent of the least-squares power law through positive points.
+
+    Examples
+    --------
+    >>> from colspace.experiments._core import power_slope
+    >>> round(power_slope([1, 2, 4], [8, 4, 2]), 12)
+    -1.0
+    """
+    x, y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+    if len(x) < 2 or np.ptp(x) == 0:
+        return float("nan")
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def point_errors(point: Point, seed: np.random.SeedSequence) -> dict[str, float]:
+    """NSEE of every estimator of a point on one fresh data set (one per variant of the generator)."""
+    make = getattr(datasets, point.make)
+    drawn: dict[tuple[tuple[str, Any], ...], Any] = {}
+    errors = {}
+    for label, (variant, params) in point.estimators.items():
+        key = tuple(sorted(variant.items()))
+        if key not in drawn:
+            drawn[key] = make(**{**point.data, **variant, "rng": np.random.default_rng(seed)})
+        X, y, blocks, truth = drawn[key]
+        model = JointReduction(point.data["n_components"], blocks=blocks, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HeavyTailWarning)  # the even link is heavy-tailed by design
+            errors[label] = nsee(truth, model.fit(X, y).loadings_)
+    return errors
+
+
+def measure(
+    panels: Sequence[Panel], repetitions: int, rng: int, *, title: str, progress: bool = False
+) -> list[Curve]:
+    """Every curve of every panel, with an independent child seed for each repetition of each point."""
+    total = sum(len(panel.points) for panel in panels) * repetitions
+    curves = []
+    with track(total, title, show=progress) as advance:
+        for panel, panel_seed in zip(panels, np.random.SeedSequence(rng).spawn(len(panels)), strict=True):
+            found: dict[str, list[list[float]]] = {label: [] for label in panel.points[0].estimators}
+            for point, seed in zip(panel.points, panel_seed.spawn(len(panel.points)), strict=True):
+                for values in found.values():
+                    values.append([])
+                for child in seed.spawn(repetitions):
+                    for label, error in point_errors(point, child).items():
+                        found[label][-1].append(error)
+                    advance()
+            x = np.array([point.x for point in panel.points])
+            curves += [
+                _curve(panel, label, x, np.array(values), repetitions) for label, values in found.items()
+            ]
+    return curves
+
+
+def _curve(panel: Panel, label: str, x: Array, values: Array, repetitions: int) -> Curve:
+    mean = values.mean(axis=1)
+    spread = values.std(axis=1, ddof=1) / np.sqrt(repetitions) if repetitions > 1 else np.zeros(len(x))
+    slope = power_slope(x, mean)
+    return Curve(panel.title, label, x, mean, spread, slope, panel.slopes.get(label), repetitions)
+
+
+def rows_of(curves: Sequence[Curve]) -> list[Row]:
+    """One row per point."""
+    return [
+        {
+            "panel": c.panel,
+            "curve": c.label,
+            "x": float(x),
+            "nsee": float(mean),
+            "standard_error": float(error),
+            "repetitions": c.repetitions,
+            "slope": c.slope,
+            "expected_slope": c.expected,
+        }
+        for c in curves
+        for x, mean, error in zip(c.x, c.mean, c.error, strict=True)
+    ]
+
+
+def summary_of(curves: Sequence[Curve]) -> list[Row]:
+    """One row per curve: where it runs and how steep it is."""
+    return [
+        {
+            "panel": c.panel,
+            "curve": c.label,
+            "x": f"{c.x[0]:,.0f} … {c.x[-1]:,.0f}",
+            "NSEE": " ".join(f"{v:.3f}" for v in c.mean),
+            "slope": f"{c.slope:+.2f}",
+            "expected": "" if c.expected is None else f"{c.expected:+.2f}",
+        }
+        for c in curves
+    ]
+
+
+def draw(title: str, panels: Sequence[Panel], curves: Sequence[Curve], columns: int) -> Any:
+    """Log-log figure, one Axes per panel, slopes in the legends and expected slopes as dotted lines."""
+    plt = pyplot()
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(3.7 * columns, 3.3 * rows + 0.4), layout="constrained", squeeze=False
+    )
+    figure.suptitle(title, fontsize="large")
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    for place, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
+        for i, c in enumerate(curve for curve in curves if curve.panel == panel.title):
+            _draw_curve(ax, c, COLOURS[i], MARKERS[i])
+        ax.set_title(panel.title, fontsize="medium")
+        ax.set_xlabel(panel.xlabel)
+        if place % columns == 0:
+            ax.set_ylabel("NSEE")
+        _log_axes(ax, [point.x for point in panel.points])
+        ax.legend(frameon=False, fontsize="x-small")
+        tidy(ax)
+    return figure
+
+
+def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
+    label = f"{c.label}: {c.slope:+.2f}" + ("" if c.expected is None else f" (expected {c.expected:+.2g})")
+    style = {"color": colour, "marker": marker, "markersize": 4.5, "linewidth": 1.3, "capsize": 2}
+    ax.errorbar(c.x, c.mean, yerr=c.error, label=label, **style)
+    if c.expected is not None:
+        middle = np.exp(np.mean(np.log(c.x))), np.exp(np.mean(np.log(c.mean)))
+        ax.plot(c.x, middle[1] * (c.x / middle[0]) ** c.expected, color=colour, linestyle=":", linewidth=1.2)
+
+
+def _log_axes(ax: Any, places: list[float]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    step = -(-len(places) // 6)
+    ax.set_xticks(places[::step], [f"{p / 1000:g}k" if p >= 1000 else f"{p:g}" for p in places[::step]])
+    ax.xaxis.set_minor_locator(NullLocator())
+    low, high = ax.get_ylim()
+    if high / low < 4:  # room for at least two labels
+        middle = np.sqrt(low * high)
+        ax.set_ylim(min(low, middle / 2), max(high, middle * 2))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def finish(
+    name: str,
+    title: str,
+    panels: Sequence[Panel],
+    curves: Sequence[Curve],
+    *,
+    columns: int,
+    out: Path | None,
+    notes: tuple[str, ...] = (),
+) -> Result:
+    """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
+    rows = rows_of(curves)
+
+    def figure() -> Any:
+        return draw(title, panels, curves, columns)
+
+    path = None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        with (out / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        path = out / f"{name}.png"
+        drawn = figure()
+        drawn.savefig(path, dpi=150)
+        pyplot().close(drawn)
+    return Result(name, title, rows, summary_of(curves), notes, figure, path)

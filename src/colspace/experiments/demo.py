@@ -1,0 +1,143 @@
+"""A tour on real data: ``python -m colspace.experiments.demo --out DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..displays import EmbeddingDisplay, LoadingsDisplay, SingularValuesDisplay
+from ..displays._style import pyplot
+from ..reduction import JointReduction
+from ._core import Row
+
+#: The three natural blocks of the breast cancer table: ten measurements of cell nuclei, each as the mean over
+#: nuclei, its standard error, and the mean of the three largest.
+BLOCKS = {"mean": "mean *", "error": "* error", "worst": "worst *"}
+SCORES = {"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}
+
+
+class PLSScores(PLSRegression):  # type: ignore[misc]
+    """PLS whose ``fit_transform`` gives the scores of X alone, as a Pipeline needs."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit and transform X."""
+        return self.fit(X, y).transform(X)
+
+
+def breast_cancer() -> tuple[Any, Any]:
+    """The table as a DataFrame, and the diagnosis as labels."""
+    data = load_breast_cancer(as_frame=True)
+    labels = data.target.map(dict(enumerate(data.target_names))).rename("diagnosis")
+    return data.data, labels
+
+
+def reducers(per_block: int) -> dict[str, Any]:
+    """Joint reduction, PLS and PCA with the same number of components in all."""
+    total = per_block * len(BLOCKS)
+    return {
+        "joint reduction": JointReduction(per_block, blocks=BLOCKS, shrinkage="auto"),
+        "PLS": PLSScores(total),
+        "PCA": PCA(total, random_state=0),
+    }
+
+
+def compare(X: Any, y: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> list[Row]:
+    """Cross-validated scores of logistic regression after each reduction, and on all columns.
+
+    Every step, scaling included, is fitted on the training folds only.
+    """
+    splits = StratifiedKFold(folds, shuffle=True, random_state=0)
+    target = np.asarray(y == "malignant", dtype=int)
+    cases: list[tuple[str, int, list[Any]]] = [
+        (name, r * len(BLOCKS), [reducer]) for r in per_block for name, reducer in reducers(r).items()
+    ]
+    cases.append(("no reduction", X.shape[1], []))
+    rows = []
+    for name, components, steps in cases:
+        scaler = StandardScaler().set_output(transform="pandas")
+        # the second scaler puts the embedding on the scale that the penalty of logistic regression expects
+        model = make_pipeline(scaler, *steps, StandardScaler(), LogisticRegression())
+        scores = cross_validate(model, X, target, cv=splits, scoring=SCORES, error_score="raise")
+        row: Row = {"before logistic regression": name, "components": components}
+        for label in SCORES:
+            values = np.abs(scores[f"test_{label}"])
+            row[label] = f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(folds):.3f}"
+        rows.append(row)
+    return rows
+
+
+def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> None:
+    """Three blocks, one diagnosis: prediction beside PCA and PLS, and what the directions are made of."""
+    X, y = breast_cancer()
+    console.print(
+        f"[bold]Joint reduction of three blocks[/]: {X.shape[0]} tumours, {len(BLOCKS)} blocks of "
+        f"{X.shape[1] // len(BLOCKS)} columns; {folds}-fold cross-validation, mean ± standard error"
+    )
+    print_table(console, compare(X, y, per_block=per_block, folds=folds))
+    Z = StandardScaler().set_output(transform="pandas").fit_transform(X)
+    model = JointReduction(2, blocks=BLOCKS, shrinkage="auto").fit(Z, y)
+    displays = {
+        "singular_values": SingularValuesDisplay.from_estimator(
+            model, Z, y, n_permutations=199, random_state=0
+        ),
+        "loadings": LoadingsDisplay.from_estimator(model, components=(0, 1)),
+        "embedding": EmbeddingDisplay.from_estimator(model, Z, y, block="worst"),
+    }
+    for name, display in displays.items():
+        path = out / f"{name}.png"
+        display.figure_.savefig(path, dpi=150)
+        pyplot().close(display.figure_)
+        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+
+
+#: What the demo shows, in order; each section prints to the console and writes its pictures to the directory.
+SECTIONS: list[Callable[[Path, Any], None]] = [blocks_section]
+
+
+def print_table(console: Any, rows: Sequence[Row]) -> None:
+    """Print rows of equal keys as a table; a line wherever the second column changes."""
+    from rich.table import Table
+
+    table = Table()
+    for i, column in enumerate(rows[0]):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        second = list(row)[1]
+        last = following is None or following[second] != row[second]
+        table.add_row(*(str(value) for value in row.values()), end_section=last)
+    console.print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every section."""
+    parser = argparse.ArgumentParser(
+        prog="python -m colspace.experiments.demo", description="A tour on real data"
+    )
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="directory for the pictures")
+    out: Path = parser.parse_args(arguments).out
+    try:
+        from rich.console import Console
+    except ImportError:
+        parser.exit(1, "the demo needs rich and pandas: pip install 'colspace[cli,plot]'\n")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    for section in SECTIONS:
+        section(out, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Principal Hessian directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator
+
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._validation import check_table
+from ..factor import fix_signs, left_singular
+from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
+from ._linear import (
+    LinearReductionMixin,
+    check_width,
+    column_labels,
+    one_block,
+    table_dtype,
+    table_shrinkage,
+    table_whitener,
+)
+from ._source import Source
+
+Array = NDArray[np.float64]
+
+# residuals with less than this share of the response's deviation are rounding
+_NO_RESIDUAL = 1e-9
+
+
+class PrincipalHessian(LinearReductionMixin, BaseEstimator):
+    r"""Principal Hessian directions: where the regression surface bends.
+
+    With whitened columns z the directions are the eigenvectors with the largest eigenvalues, in modulus, of
+
+    .. math:: E[(y - Ey)\, z z^\top],
+
+    for normal columns the mean Hessian of the regression function. They see even links and miss linear
+    ones. Several responses are standardised and their matrices factored side by side.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of directions.
+    residuals : bool, default=False
+        Use the residuals of least squares on all columns in place of y (a second pass over the rows).
+    shrinkage : float in [0, 1] or "auto", default=0.0
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
+    response : None, "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+
+    Attributes
+    ----------
+    components_ : ndarray (n_components, n_features)
+    eigenvalues_ : ndarray (n_components,)
+        Signed, in units of y; for several responses the singular values of the standardised ones.
+    mean_ : ndarray (n_features,)
+    n_components_ : int
+    shrinkage_ : float
+
+    References
+    ----------
+    Li (1992), "On principal Hessian directions for data visualization and dimension reduction: another
+    application of Stein's lemma", Journal of the American Statistical Association 87.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace import PrincipalHessian
+    >>> X = np.random.default_rng(0).standard_normal((4000, 5))
+    >>> model = PrincipalHessian(n_components=1).fit(X, X[:, 0] ** 2)
+    >>> model.eigenvalues_.round(), model.components_.round()
+    (array([2.]), array([[ 1., ...0.,  ...0.,  ...0.,  ...0.]]))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "residuals": ["boolean"],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "response": [StrOptions({"rank", "labels"}), callable, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        residuals: bool = False,
+        shrinkage: float | str = 0.0,
+        response: str | Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.residuals = residuals
+        self.shrinkage = shrinkage
+        self.response = response
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the directions.
+
+        Parameters
+        ----------
+        X : array, DataFrame, CSR matrix, Dask array or dataframe
+        y : array (n,), array (n, q), or class labels
+        """
+        X = check_table(self, X, reset=True, min_rows=2)
+        source = Source.of(X, y, self.response, type(self).__name__)
+        check_width(self.n_components, self.n_features_in_)
+        table = one_block(self.n_features_in_)
+        own = ((0, 0),)
+        c = centre(source.moments(table, own, () if self.residuals else own))
+        covariance = c.covariance[0, 0]
+        self.shrinkage_ = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
+        whitener = table_whitener(covariance, c.count, self.shrinkage_, column_labels(self))
+        if self.residuals:
+            coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
+            plan, rows = source.plan(table, own, own)
+            c = residual_moments(c, source.reduce(Residuals(plan, c, coefficients), chunk=rows))
+        hessians = whitener.both_sides(c.triple[0, 0], whitener)
+        directions, values = hessian_directions(hessians, self.n_components)
+        self.n_components_ = self.n_components
+        self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
+        self.mean_ = c.mean
+        self.components_ = whitener.loadings(directions).T.astype(table_dtype(X))
+        return self
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """The statistic of a plan with y - mean - (x - mean)' coefficients as the responses."""
+
+    plan: TriplePlan
+    first: CentredMoments
+    coefficients: Array
+
+    def __call__(self, X: Any, Y: Array) -> TripleMoments:
+        """Statistic of one chunk."""
+        c = self.first
+        if sparse.issparse(X):
+            fitted = X @ self.coefficients - c.mean @ self.coefficients
+        else:
+            fitted = (X - c.mean) @ self.coefficients
+        return replace(self.plan, shift_y=np.zeros_like(c.y_mean))(X, Y - c.y_mean - fitted)
+
+
+def residual_moments(first: CentredMoments, total: TripleMoments) -> CentredMoments:
+    """Central moments of residuals; refuses residuals that are nothing but rounding."""
+    deviation = np.sqrt(np.diag(total.yy) / total.count)
+    exact = np.flatnonzero(deviation <= _NO_RESIDUAL * first.y_scale)
+    if exact.size:
+        msg = (
+            f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e}), so "
+            "residuals=True leaves nothing to look at. Remedies: residuals=False, or a linear model"
+        )
+        raise ValueError(msg)
+    return centre(total)
+
+
+def hessian_directions(hessians: Array, r: int) -> tuple[Array, Array]:
+    """Leading directions of a stack of symmetric matrices (responses x features x features).
+
+    One matrix: eigenvectors by modulus of their signed eigenvalues. Several: left singular vectors of
+    the matrices side by side.
+    """
+    if len(hessians) > 1:
+        return left_singular(np.hstack(list(hessians)), r)
+    values, vectors = eigh((hessians[0] + hessians[0].T) / 2, check_finite=False)
+    leading = np.argsort(-np.abs(values), kind="stable")[:r]
+    return fix_signs(vectors[:, leading]), values[leading]

@@ -1,0 +1,424 @@
+"""JointReduction: exactness, equivalences between inputs, options."""
+
+import tracemalloc
+import warnings
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+from scipy import sparse
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
+
+from colspace import JointReduction, stack_blocks
+from colspace.datasets import make_additive, make_bilinear, make_even
+from colspace.metrics import nsee
+
+SAME = 1e-10  # largest difference of projectors between two routes to one result
+
+
+def projectors(loadings):
+    return {b: np.linalg.qr(np.asarray(L, dtype=float))[0] for b, L in loadings.items()}
+
+
+def difference(one, other):
+    A, B = projectors(one), projectors(other)
+    return max(np.linalg.norm(A[b] @ A[b].T - B[b] @ B[b].T) for b in A)
+
+
+def whitened(X):
+    X = X - X.mean(axis=0)
+    return X @ np.linalg.inv(np.linalg.cholesky(X.T @ X / len(X))).T, np.linalg.cholesky(X.T @ X / len(X))
+
+
+def algorithm_1(A, B, y, r):
+    """The published algorithm, line by line."""
+    a, Ca = whitened(A)
+    b, Cb = whitened(B)
+    y = y - y.mean()
+    X0 = sum(yi * np.outer(ai, bi) for ai, yi, bi in zip(a, y, b, strict=True)) / len(y)
+    U, s, Vt = np.linalg.svd(X0)
+    return {"a": np.linalg.inv(Ca.T) @ U[:, :r], "b": np.linalg.inv(Cb.T) @ Vt[:r].T}, s[:r] / y.std()
+
+
+@pytest.fixture(scope="module")
+def data():
+    d = make_bilinear(1500, (7, 5), 2, rng=0)
+    rng = np.random.default_rng(1)
+    mix = np.zeros((12, 12))
+    mix[:7, :7], mix[7:, 7:] = rng.standard_normal((7, 7)), rng.standard_normal((5, 5))
+    return d.X @ mix, d.y, d.blocks
+
+
+def test_joint_is_algorithm_1(data):
+    X, y, blocks = data
+    expected, values = algorithm_1(X[:, :7], X[:, 7:], y, 2)
+    model = JointReduction(2, blocks=blocks, moments="joint").fit(X, y)
+    assert difference(model.loadings_, expected) < SAME
+    np.testing.assert_allclose(model.singular_values_["a"], values, rtol=1e-9)
+    np.testing.assert_allclose(model.singular_values_["b"], values, rtol=1e-9)
+
+
+def test_all_is_the_three_moments_side_by_side(data):
+    X, y, blocks = data
+    (a, Ca), (b, Cb) = whitened(X[:, :7]), whitened(X[:, 7:])
+    v = (y - y.mean()) / y.std()
+    for block, other, C, name in ((a, b, Ca, "a"), (b, a, Cb, "b")):
+        parts = [(block.T @ v)[:, None], (block * v[:, None]).T @ other, (block * v[:, None]).T @ block]
+        U = np.linalg.svd(np.hstack(parts) / len(y))[0][:, :2]
+        model = JointReduction(2, blocks=blocks).fit(X, y)
+        assert difference({name: model.loadings_[name]}, {name: np.linalg.inv(C.T) @ U}) < SAME
+
+
+def test_single_block_joint_is_the_principal_hessian(data):
+    X, y, _ = data
+    z, C = whitened(X)
+    H = (z * (y - y.mean())[:, None]).T @ z / len(y)
+    values, vectors = np.linalg.eigh(H)
+    top = np.argsort(-np.abs(values))[:3]
+    model = JointReduction(3, moments="joint").fit(X, y)
+    assert difference(model.loadings_, {"x": np.linalg.inv(C.T) @ vectors[:, top]}) < SAME
+    np.testing.assert_allclose(model.singular_values_["x"], np.abs(values[top]) / y.std(), rtol=1e-9)
+    hessian = JointReduction(3, moments="hessian").fit(X, y)
+    assert difference(model.loadings_, hessian.loadings_) == 0.0
+
+
+def test_linear_moment_is_least_squares(data):
+    X, y, _ = data
+    model = JointReduction(1, moments="linear").fit(X, y)
+    coefficients = LinearRegression().fit(X, y).coef_[:, None]
+    assert difference(model.loadings_, {"x": coefficients}) < 1e-7  # LinearRegression's own digits
+
+
+def test_embedding_is_centred_and_white_under_full_whitening(data):
+    X, y, blocks = data
+    Z = JointReduction(2, blocks=blocks).fit(X, y).transform(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-10)
+    for part in (Z[:, :2], Z[:, 2:]):
+        np.testing.assert_allclose(part.T @ part / len(Z), np.eye(2), atol=1e-9)
+
+
+def test_equivariance_to_units_and_response_scale(data):
+    X, y, blocks = data
+    scale = np.geomspace(1e-3, 1e3, 12)
+    for options in ({}, {"shrinkage": 0.3}, {"whiten": "diagonal"}, {"shrinkage": "auto"}):
+        one = JointReduction(2, blocks=blocks, **options).fit(X, y)
+        two = JointReduction(2, blocks=blocks, **options).fit(X * scale, 5 * y - 3)
+        back = {b: two.loadings_[b] * scale[s, None] for b, s in blocks.items()}
+        assert difference(one.loadings_, back) < SAME
+        for b in blocks:
+            np.testing.assert_allclose(one.singular_values_[b], two.singular_values_[b], rtol=1e-8)
+
+
+def test_several_responses_are_unfolded_tensors(data):
+    X, y, blocks = data
+    Y = np.column_stack([y, X[:, 0] * X[:, 8], 100 * X[:, 1]])
+    (a, Ca), (b, _) = whitened(X[:, :7]), whitened(X[:, 7:])
+    V = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    T = np.einsum("mq,mi,mj->qij", V, a, b) / len(V)
+    U = np.linalg.svd(T.transpose(1, 0, 2).reshape(7, -1))[0][:, :2]
+    model = JointReduction(2, blocks=blocks, moments="joint").fit(X, Y)
+    assert difference({"a": model.loadings_["a"]}, {"a": np.linalg.inv(Ca.T) @ U}) < SAME
+
+
+def test_labels_are_centred_indicators(data):
+    X, y, blocks = data
+    labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    onehot = (labels[:, None] == np.unique(labels)).astype(float)
+    by_name = JointReduction(2, blocks=blocks).fit(X, labels)
+    by_hand = JointReduction(2, blocks=blocks).fit(X, onehot)
+    assert difference(by_name.loadings_, by_hand.loadings_) < SAME
+    codes = np.unique(labels, return_inverse=True)[1]
+    by_code = JointReduction(2, blocks=blocks, response="labels").fit(X, codes)
+    assert difference(by_name.loadings_, by_code.loadings_) < SAME
+    binary = JointReduction(2, blocks=blocks).fit(X, labels == "low")
+    number = JointReduction(2, blocks=blocks).fit(X, (labels == "low").astype(int))
+    assert difference(binary.loadings_, number.loadings_) < SAME
+
+
+# ---------------------------------------------------------------- one result from every kind of input
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4])
+@pytest.mark.parametrize("moments", ["joint", "all", ("linear", "hessian")])
+def test_fit_equals_partial_fit_csr_memmap_chunks_and_dask(data, tmp_path, cluster, moments, mean):
+    X, y, blocks = data
+    X = X + mean * X.std(axis=0)
+    y = y + mean * y.std()
+
+    def new():
+        return JointReduction(2, blocks=blocks, moments=moments)
+
+    reference = new().fit(X, y)
+    in_parts = new()
+    for i in range(0, len(X), 400):
+        in_parts.partial_fit(X[i : i + 400], y[i : i + 400])
+    np.save(tmp_path / "x.npy", X)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdefghijkl")).assign(y=y), npartitions=4)
+    routes = {
+        "partial_fit": in_parts,
+        "chunks": new().fit((X[i : i + 50], y[i : i + 50]) for i in range(0, len(X), 50)),
+        "csr": new().fit(sparse.csr_array(X), y),
+        "csr matrix": new().fit(sparse.csr_matrix(X), y),
+        "memmap": new().fit(np.load(tmp_path / "x.npy", mmap_mode="r"), y),
+        "fortran": new().fit(np.asfortranarray(X), y),
+        "dask array": new().fit(da.from_array(X, chunks=(350, 5)), da.from_array(y, chunks=200)),
+        "dask array, y in memory": new().fit(da.from_array(X, chunks=(350, 5)), y),
+        "dask frame": new().fit(frame.drop(columns="y"), frame["y"]),
+    }
+    for name, model in routes.items():
+        assert difference(reference.loadings_, model.loadings_) < SAME, name
+        assert model.n_samples_seen_ == len(X), name
+        np.testing.assert_allclose(model.mean_, reference.mean_, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+def test_sparse_products_equal_dense_ones():
+    rng = np.random.default_rng(0)
+    S = sparse.random_array((3000, 40), density=0.05, rng=rng, format="csr")
+    y = np.asarray(S[:, :5].sum(axis=1) * S[:, 20:25].sum(axis=1)).ravel() + 0.1 * rng.standard_normal(3000)
+    blocks = {"a": slice(0, 20), "b": slice(20, 40)}
+    for options in ({}, {"whiten": "diagonal"}, {"shrinkage": "auto"}, {"moments": "joint", "whiten": None}):
+        one = JointReduction(2, blocks=blocks, **options).fit(S, y)
+        two = JointReduction(2, blocks=blocks, **options).fit(S.toarray(), y)
+        assert difference(one.loadings_, two.loadings_) < SAME
+        np.testing.assert_allclose(one.transform(S), two.transform(S.toarray()), atol=1e-10)
+
+
+def test_interleaved_blocks_and_dropped_columns(data):
+    X, y, blocks = data
+    order = np.random.default_rng(0).permutation(12)
+    place = np.argsort(order)
+    junk = np.random.default_rng(1).standard_normal((len(X), 1))
+    mixed = np.hstack([X[:, order], junk])
+    where = {"a": place[:7], "b": place[7:], "drop": [12]}
+    one = JointReduction(2, blocks=blocks).fit(X, y)
+    for solver in ("exact", "randomized"):
+        two = JointReduction(2, blocks=where, solver=solver, n_power=60, random_state=0).fit(mixed, y)
+        assert difference(one.loadings_, two.loadings_) < 1e-8
+        np.testing.assert_allclose(np.abs(two.transform(mixed)), np.abs(one.transform(X)), atol=1e-6)
+        assert (two.components_[:, 12] == 0).all()
+
+
+def test_threads_do_not_change_the_result(data):
+    X, y, blocks = data
+    models = []
+    for n in (1, 2):
+        with threadpool_limits(n):
+            models.append(JointReduction(2, blocks=blocks).fit(X, y))
+    assert difference(models[0].loadings_, models[1].loadings_) < SAME
+
+
+def test_float32_stays_float32_and_integers_work(data):
+    X, y, blocks = data
+    model = JointReduction(2, blocks=blocks).fit(X.astype(np.float32), y)
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    assert model.components_.dtype == np.float32
+    reference = JointReduction(2, blocks=blocks).fit(X, y)
+    assert difference(model.loadings_, reference.loadings_) < 1e-4
+    whole = np.round(X * 100).astype(int)
+    assert JointReduction(2, blocks=blocks).fit(whole, y).transform(whole).dtype == np.float64
+
+
+def test_no_copy_of_the_table_is_made():
+    X, y, blocks, _ = make_bilinear(60_000, 40, 2, rng=0)
+    peaks = {}
+    for moments in ("joint", "all"):
+        tracemalloc.start()
+        JointReduction(2, blocks=blocks, moments=moments).fit(X, y)
+        peaks[moments] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert max(peaks.values()) < 5 * (8 << 20)  # a few chunks; the table has 38 MB and grows, they do not
+
+
+# ---------------------------------------------------------------- solvers
+
+
+@pytest.mark.parametrize("solver", ["randomized", "countsketch"])
+@pytest.mark.parametrize("moments", ["joint", "all", "linear"])
+@pytest.mark.parametrize("whiten", ["full", "diagonal", None])
+def test_randomised_solvers_converge_to_the_exact_one(data, solver, moments, whiten):
+    X, y, blocks = data
+    r = 1 if moments == "linear" else 2
+    for response in (y, np.column_stack([y, X[:, 2] * X[:, 9]])):
+        exact = JointReduction(r, blocks=blocks, moments=moments, whiten=whiten).fit(X, response)
+        sketched = JointReduction(
+            r, blocks=blocks, moments=moments, whiten=whiten, solver=solver, n_power=40, random_state=0
+        ).fit(X, response)
+        assert sketched.solver_ == solver
+        assert difference(exact.loadings_, sketched.loadings_) < 1e-6
+        for b in blocks:
+            np.testing.assert_allclose(exact.singular_values_[b], sketched.singular_values_[b], rtol=1e-6)
+
+
+def test_randomised_is_reproducible_and_streams_dask(data):
+    X, y, blocks = data
+    options = {"blocks": blocks, "solver": "randomized", "whiten": "diagonal", "random_state": 7, "n_power": 0}
+    one, two = (JointReduction(2, **options).fit(X, y) for _ in range(2))
+    assert difference(one.loadings_, two.loadings_) == 0.0
+    lazy = JointReduction(2, **options).fit(da.from_array(X, chunks=(400, 12)), y)
+    assert difference(one.loadings_, lazy.loadings_) < SAME
+
+
+def test_auto_solver_switches_by_width():
+    rng = np.random.default_rng(0)
+    S = sparse.random_array((500, 5000), density=0.002, rng=rng, format="csr")
+    with pytest.warns(UserWarning, match="constant column"):
+        model = JointReduction(2, whiten="diagonal", random_state=0).fit(S, rng.standard_normal(500))
+    assert model.solver_ == "randomized"
+    assert JointReduction(2).fit(rng.standard_normal((50, 5)), rng.standard_normal(50)).solver_ == "exact"
+
+
+def test_wide_sparse_table_is_never_dense():
+    rng = np.random.default_rng(0)
+    m, n = 20_000, 5_000
+    S = sparse.random_array((m, 2 * n), density=0.001, rng=rng, format="csr")
+    y = rng.standard_normal(m)
+    blocks = {"a": slice(0, n), "b": slice(n, 2 * n)}
+    tracemalloc.start()
+    JointReduction(2, blocks=blocks, whiten="diagonal", random_state=0).fit(S, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6 < 8 * m * 2 * n / 20
+
+
+# ---------------------------------------------------------------- three blocks
+
+
+def three_blocks(link, m=6000, n=6, seed=0):
+    rng = np.random.default_rng(seed)
+    tables = [rng.standard_normal((m, n)) for _ in range(3)]
+    truth = {name: np.linalg.qr(rng.standard_normal((n, 1)))[0] for name in "abc"}
+    u, v, w = (t @ truth[name] for t, name in zip(tables, "abc", strict=True))
+    X, blocks = stack_blocks(dict(zip("abc", tables, strict=True)))
+    return X, link(u, v, w).ravel() + rng.standard_normal(m), blocks, truth
+
+
+def test_pairwise_proxies_and_tensor():
+    X, y, blocks, truth = three_blocks(lambda u, v, w: u * v + v * w + u * w)
+    assert nsee(truth, JointReduction(1, blocks=blocks, moments="joint").fit(X, y).loadings_) < 0.1
+    X, y, blocks, truth = three_blocks(lambda u, v, w: u * v * w)
+    assert nsee(truth, JointReduction(1, blocks=blocks, moments="tensor").fit(X, y).loadings_) < 0.15
+
+
+def test_tensor_is_the_hosvd_of_the_whitened_proxy():
+    X, y, blocks, _ = three_blocks(lambda u, v, w: u * v * w, m=500)
+    parts = [whitened(X[:, s]) for s in blocks.values()]
+    v = (y - y.mean()) / y.std()
+    T = np.einsum("m,mi,mj,mk->ijk", v, *(z for z, _ in parts)) / len(y)
+    model = JointReduction(2, blocks=blocks, moments="tensor").fit(X, y)
+    for mode, (name, (_, C)) in enumerate(zip(blocks, parts, strict=True)):
+        U = np.linalg.svd(np.moveaxis(T, mode, 0).reshape(6, -1))[0][:, :2]
+        assert difference({name: model.loadings_[name]}, {name: np.linalg.inv(C.T) @ U}) < SAME
+    two = {"a": slice(0, 6), "b": slice(6, 12), "drop": "*"}
+    one = JointReduction(2, blocks=two, moments="tensor").fit(X, y)
+    other = JointReduction(2, blocks=two, moments="joint").fit(X, y)
+    assert difference(one.loadings_, other.loadings_) < SAME
+
+
+# ---------------------------------------------------------------- selection, rank, shrinkage, response
+
+
+@pytest.mark.parametrize("moments", ["joint", "all"])
+def test_selection_keeps_exact_counts_and_finds_the_columns(moments):
+    X, y, blocks, truth = make_bilinear(6000, (20, 15), 2, n_active=4, rng=0)
+    model = JointReduction(
+        2, blocks=blocks, whiten="diagonal", moments=moments, n_selected={"a": 4, "b": 5}
+    ).fit(X, y)
+    assert {b: len(s) for b, s in model.selected_.items()} == {"a": 4, "b": 5}
+    for b, s in blocks.items():
+        active = np.flatnonzero(truth[b].any(axis=1)) + s.start
+        assert set(active) <= set(model.selected_[b].tolist())
+        assert (np.flatnonzero(model.loadings_[b].any(axis=1)) + s.start).tolist() == model.selected_[b].tolist()
+
+
+def test_selection_as_printed():
+    X, y, blocks, _ = make_bilinear(2000, 12, 2, n_active=4, rng=1)
+    a, b = X[:, :12] - X[:, :12].mean(axis=0), X[:, 12:] - X[:, 12:].mean(axis=0)
+    X0 = (a * (y - y.mean())[:, None]).T @ b / len(y)
+    X1 = np.where(np.abs(X0) >= np.sort(np.abs(X0), axis=0)[-4], X0, 0)
+    X2 = np.where(np.linalg.norm(X1, axis=0) >= np.sort(np.linalg.norm(X1, axis=0))[-5], X1, 0)
+    norms = np.linalg.norm(X2, axis=1)
+    X3 = np.where((norms >= np.sort(norms)[-4])[:, None], X2, 0)
+    U, _, Vt = np.linalg.svd(X3)
+    model = JointReduction(
+        2, blocks=blocks, whiten=None, moments="joint", n_selected={"a": 4, "b": 5}, selection="paper"
+    ).fit(X, y)
+    assert difference(model.loadings_, {"a": U[:, :2], "b": Vt[:2].T}) < SAME
+
+
+@pytest.mark.parametrize("rule", ["auto", "threshold"])
+def test_rank_and_selection_are_found(rule):
+    X, y, blocks, truth = make_bilinear(8000, 15, 3, n_active=6, rng=0)
+    model = JointReduction(
+        rule, blocks=blocks, whiten="diagonal", moments="joint", n_selected=rule
+    ).fit(X, y)
+    assert model.n_components_ == 3
+    for b, s in blocks.items():
+        active = set(np.flatnonzero(truth[b].any(axis=1)) + s.start)
+        assert len(active ^ set(model.selected_[b].tolist())) <= 1
+    assert JointReduction(rule, blocks=blocks).fit(X, y).n_components_ == 3
+
+
+def test_auto_rank_agrees_between_array_and_dask(data):
+    X, y, blocks = data
+    one = JointReduction("auto", blocks=blocks).fit(X, y)
+    two = JointReduction("auto", blocks=blocks).fit(da.from_array(X, chunks=(500, 12)), y)
+    assert one.n_components_ == two.n_components_ == 2
+
+
+def test_no_signal_warns_and_keeps_one(data):
+    X, y, blocks = data
+    with pytest.warns(UserWarning, match="no singular value is above the noise"):
+        model = JointReduction("threshold", blocks=blocks).fit(X, np.random.default_rng(0).permutation(y))
+    assert model.n_components_ == 1
+
+
+def test_shrinkage_lets_columns_outnumber_rows():
+    X, y, blocks, _ = make_bilinear(60, 40, 1, rng=0)
+    with pytest.raises(ValueError, match="needs more rows than columns"):
+        JointReduction(1, blocks={"x": slice(0, 80)}).fit(X, y)
+    model = JointReduction(1, blocks=blocks, shrinkage="auto").fit(X, y)
+    for b, s in blocks.items():
+        Z = (X[:, s] - X[:, s].mean(axis=0)) / X[:, s].std(axis=0)
+        assert model.shrinkage_[b] == pytest.approx(ledoit_wolf_shrinkage(Z, assume_centered=True))
+    ridge = JointReduction(1, shrinkage=0.5).fit(X, y)
+    assert np.isfinite(ridge.transform(X)).all()
+    diagonal = JointReduction(1, blocks=blocks, whiten="diagonal").fit(X, y)
+    limit = JointReduction(1, blocks=blocks, shrinkage=1.0).fit(X, y)
+    assert difference(diagonal.loadings_, limit.loadings_) < SAME
+
+
+def test_rank_response_rescues_heavy_tails():
+    X, y, blocks, truth = make_bilinear(10_000, 8, 1, rng=0)
+    y = y + np.random.default_rng(1).standard_cauchy(len(y))
+    with pytest.warns(UserWarning, match=r"heavy-tailed.*response='rank'"):
+        plain = JointReduction(1, blocks=blocks).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ranked = JointReduction(1, blocks=blocks, response="rank").fit(X, y)
+        bounded = JointReduction(1, blocks=blocks, response=np.arctan).fit(X, y)
+    assert nsee(truth, plain.loadings_) > 0.5
+    assert nsee(truth, ranked.loadings_) < 0.2
+    assert nsee(truth, bounded.loadings_) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("make", "r", "found", "missed"),
+    [(make_bilinear, 2, 0.15, "hessian"), (make_even, 2, 0.2, "joint"), (make_additive, 1, 0.15, "joint")],
+)
+def test_all_moments_find_every_parity(make, r, found, missed):
+    X, y, blocks, truth = make(16_000, 15, r, rng=0)
+    assert nsee(truth, JointReduction(r, blocks=blocks).fit(X, y).loadings_) < found
+    assert nsee(truth, JointReduction(r, blocks=blocks, moments=missed).fit(X, y).loadings_) > 0.5

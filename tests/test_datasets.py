@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from colspace.datasets import make_additive, make_bilinear, make_even, make_rbf
+
+
+@pytest.mark.parametrize("make", [make_bilinear, make_rbf, make_even, make_additive])
+def test_shapes_truth_and_seed(make):
+    data = make(50, (6, 4), 2, rng=3)
+    assert data.X.shape == (50, 10)
+    assert data.blocks == {"a": slice(0, 6), "b": slice(6, 10)}
+    for U in data.loadings.values():
+        np.testing.assert_allclose(U.T @ U, np.eye(2), atol=1e-12)
+    again = make(50, (6, 4), 2, rng=3)
+    np.testing.assert_array_equal(data.X, again.X)
+    np.testing.assert_array_equal(data.y, again.y)
+
+
+def signals(data):
+    return [data.X[:, data.blocks[b]] @ data.loadings[b] for b in "ab"]
+
+
+def test_links():
+    data = make_bilinear(4000, 5, 2, rng=0)
+    u, v = signals(data)
+    residual = data.y - np.sum(u * v, axis=1)
+    assert abs(residual.var() - 1) < 4 * np.sqrt(2 / 4000)
+    data = make_even(4000, 5, 2, rng=0)
+    u, v = signals(data)
+    assert abs((data.y - np.sum(u**2 * v**2, axis=1)).var() - 1) < 4 * np.sqrt(2 / 4000)
+    data = make_additive(4000, 5, 1, rng=0)
+    u, v = signals(data)
+    residual = data.y - ((u - 1) ** 3 / 6 + 3 * np.tanh(v)).sum(axis=1)
+    assert abs(residual.var() - 1) < 4 * np.sqrt(2 / 4000)
+    data = make_rbf(20_000, 5, 2, rng=0)
+    u, v = signals(data)
+    mu = np.exp(-np.sum((u - v) ** 2, axis=1))
+    assert set(np.unique(data.y)) == {0.0, 1.0}
+    assert abs(np.mean(data.y - mu)) < 4 * 0.5 / np.sqrt(20_000)
+    assert np.corrcoef(data.y, mu)[0, 1] > 0.3
+
+
+@pytest.mark.parametrize(("law", "low", "high"), [("uniform", -np.sqrt(3), np.sqrt(3)), ("poisson", -2, np.inf)])
+def test_laws_have_mean_zero_and_variance_one(law, low, high):
+    X = make_bilinear(40_000, 3, 1, law=law, rng=0).X
+    assert np.abs(X.mean(axis=0)).max() < 5 / np.sqrt(40_000)
+    assert np.abs(X.var(axis=0) - 1).max() < 0.05
+    assert X.min() >= low
+    assert X.max() <= high
+
+
+def test_sparse_embeddings_and_correlation():
+    data = make_bilinear(20_000, 10, 2, n_active=4, correlation=0.3, rng=0)
+    assert {np.count_nonzero(U.any(axis=1)) for U in data.loadings.values()} == {4}
+    A, B = data.X[:, :10], data.X[:, 10:]
+    cross = A.T @ B / len(A)
+    np.testing.assert_allclose(cross, 0.3 * np.eye(10), atol=5 / np.sqrt(20_000))
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="law='cauchy' is unknown"):
+        make_bilinear(10, 3, 1, law="cauchy")
+    with pytest.raises(ValueError, match="n_components <= n_active <= features, got 3, 2, 5"):
+        make_bilinear(10, 5, 3, n_active=2)
+    with pytest.raises(ValueError, match="needs law='gaussian'"):
+        make_bilinear(10, 5, 3, law="uniform", correlation=0.5)

@@ -1,0 +1,199 @@
+import io
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+from colspace import JointReduction
+from colspace.datasets import make_bilinear
+from colspace.io import load, read_table, save, write_table
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet"])
+def test_table_round_trip(tmp_path, frame, suffix):
+    path = tmp_path / f"t{suffix}"
+    write_table(frame, path)
+    pd.testing.assert_frame_equal(read_table(path), frame)
+    pd.testing.assert_frame_equal(read_table(str(path)), frame)
+
+
+def test_text_keeps_an_index_that_says_something(tmp_path, frame):
+    write_table(frame.set_index("b"), tmp_path / "t.csv")
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["b", "a"]
+
+
+def test_dash_is_standard_input_and_output(monkeypatch, capsys, frame):
+    write_table(frame, "-")
+    text = capsys.readouterr().out
+    assert text == "a,b\n1.5,x\n2.5,y\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    pd.testing.assert_frame_equal(read_table("-"), frame)
+
+
+def test_table_errors(tmp_path, frame):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv does not exist"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(FileNotFoundError, match="is a directory"):
+        read_table(tmp_path / "d.csv")
+    with pytest.raises(ValueError, match=r"unknown kind of table.*\.parquet"):
+        read_table(tmp_path / "t.xlsx")
+    with pytest.raises(ValueError, match="unknown kind"):
+        write_table(frame, tmp_path / "t.feather")
+    with pytest.raises(FileNotFoundError, match="make the directory first"):
+        write_table(frame, tmp_path / "no" / "t.csv")
+    for name, text in (("nothing.csv", ""), ("header.csv", "a,b\n")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match="is empty"):
+            read_table(tmp_path / name)
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3,4\n")
+    with pytest.raises(ValueError, match="not a CSV table"):
+        read_table(tmp_path / "ragged.csv")
+    (tmp_path / "bad.parquet").write_text("a,b\n")
+    with pytest.raises(ValueError, match="not a Parquet file"):
+        read_table(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "call"),
+    [
+        ("pandas", "cli", lambda path: read_table(path / "t.csv")),
+        ("pyarrow", "cli", lambda path: write_table(pd.DataFrame({"a": [1]}), path / "t.parquet")),
+        ("skops.io", "save", lambda path: save(LinearRegression(), path / "m.skops")),
+    ],
+)
+def test_missing_extra_is_named(tmp_path, monkeypatch, module, extra, call):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"colspace\[{extra}\]"):
+        call(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_bilinear(600, 6, 2, rng=0)
+
+
+def _same(left, right):
+    """Equal, at any depth."""
+    if isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        assert_array_equal(left, right)
+    elif isinstance(left, dict):
+        assert list(left) == list(right)
+        for key in left:
+            _same(left[key], right[key])
+    elif isinstance(left, list | tuple):
+        assert type(left) is type(right)
+        assert len(left) == len(right)
+        for a, b in zip(left, right, strict=True):
+            _same(a, b)
+    elif type(left).__module__.startswith("colspace"):
+        assert type(left) is type(right)
+        _same(vars(left), vars(right))
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"whiten": "diagonal", "n_selected": {"a": 3, "b": 4}, "moments": ("linear", "joint")},
+        {"response": np.arctan, "random_state": 3, "shrinkage": "auto"},
+        {"response": "rank"},
+    ],
+)
+def test_save_round_trip(tmp_path, data, params):
+    X, y, blocks, _ = data
+    model = JointReduction(2, blocks=blocks, **params).fit(X, y)
+    save(model, tmp_path / "m.skops")
+    again = load(tmp_path / "m.skops")
+    _same(model, again)
+    assert_array_equal(again.transform(X), model.transform(X))
+    assert_array_equal(again.fit(X, y).transform(X), model.transform(X))
+
+
+def test_a_saved_stream_goes_on(tmp_path, data):
+    X, y, blocks, _ = data
+    model = JointReduction(2, blocks=blocks).partial_fit(X[:300], y[:300])
+    before = dict(vars(model))
+    save(model, tmp_path / "m.skops")
+    assert all(vars(model)[key] is value for key, value in before.items())
+    again = load(tmp_path / "m.skops")
+    _same(model, again)
+    again.partial_fit(X[300:], y[300:])
+    model.partial_fit(X[300:], y[300:])
+    assert_array_equal(again.components_, model.components_)
+
+
+def test_a_saved_stream_of_labels_goes_on(tmp_path, data):
+    X, y, blocks, _ = data
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    model = JointReduction(2, blocks=blocks)
+    model.partial_fit(X[:300], labels[:300], classes=["low", "middle", "high"])
+    pipeline = make_pipeline(model)
+    save(pipeline, tmp_path / "m.skops")
+    again = load(tmp_path / "m.skops")[-1].partial_fit(X[300:], labels[300:])
+    model.partial_fit(X[300:], labels[300:])
+    assert_array_equal(again.components_, model.components_)
+
+
+def test_saved_names_are_kept(tmp_path, data):
+    X, y, _, _ = data
+    table = pd.DataFrame(X, columns=[f"{'ab'[i >= 6]}__{i}" for i in range(12)])
+    model = JointReduction(1, blocks="prefix").set_output(transform="pandas").fit(table, y)
+    save(model, tmp_path / "m.skops")
+    pd.testing.assert_frame_equal(load(tmp_path / "m.skops").transform(table), model.transform(table))
+
+
+class Foreign(BaseEstimator):
+    pass
+
+
+def test_foreign_types_are_refused_and_named(tmp_path):
+    import skops.io
+
+    with pytest.raises(TypeError, match=r"cannot be saved.*Foreign"):
+        save(make_pipeline(Foreign()), tmp_path / "m.skops")
+    assert not (tmp_path / "m.skops").exists()
+    skops.io.dump(Foreign(), tmp_path / "m.skops")
+    with pytest.raises(TypeError, match=r"was not loaded.*Foreign"):
+        load(tmp_path / "m.skops")
+
+
+def test_lambda_is_refused(tmp_path, data):
+    X, y, blocks, _ = data
+    model = JointReduction(1, blocks=blocks, response=lambda v: v).fit(X, y)
+    with pytest.raises(TypeError, match="lambda"):
+        save(model, tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize("name", ["os.system", "numpy.testing.runstring", "colspace.io.Path", "colspace_evil.X"])
+def test_names_that_only_look_trusted(name):
+    from colspace.io import _is_ours
+
+    assert not _is_ours(name)
+    assert _is_ours("colspace._blocks.Blocks")
+
+
+def test_load_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load(tmp_path / "none.skops")
+    (tmp_path / "text.skops").write_text("hello")
+    with pytest.raises(ValueError, match=r"not a file written by colspace\.io\.save"):
+        load(tmp_path / "text.skops")
+    with zipfile.ZipFile(tmp_path / "zip.skops", "w") as archive:
+        archive.writestr("a", "b")
+    with pytest.raises(ValueError, match=r"not a file written by colspace\.io\.save"):
+        load(tmp_path / "zip.skops")
