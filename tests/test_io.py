@@ -179,7 +179,9 @@ def test_lambda_is_refused(tmp_path, data):
         save(model, tmp_path / "m.skops")
 
 
-@pytest.mark.parametrize("name", ["os.system", "numpy.testing.runstring", "colspace.io.Path", "colspace_evil.X"])
+@pytest.mark.parametrize(
+    "name", ["os.system", "numpy.testing.runstring", "colspace.io.Path", "colspace_evil.X"]
+)
 def test_names_that_only_look_trusted(name):
     from colspace.io import _is_ours
 

@@ -47,6 +47,7 @@ def test_blocks_take_the_worst():
     true = {"a": e[:, :1], "b": e[:, :2]}
     assert nsee(true, {"a": e[:, :1], "b": e[:, 2:]}) == pytest.approx(1.0)
     assert nsee(list(true.values()), list(true.values())) == pytest.approx(0.0)
+    assert nsee([1.0, 0.0], [1.0, 1.0]) == pytest.approx(np.sqrt(0.5))
 
 
 def test_errors():

@@ -109,7 +109,8 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
     if values.ndim != 1:
         msg = f"class labels must be one column, got shape {values.shape}; encode several label columns yourself"
         raise ValueError(msg)
-    if values.dtype.kind == "O" and (np.equal(values, None) | (values != values)).any():  # noqa: PLR0124
+    missing = type(None) in set(map(type, values.tolist())) or bool(np.any(values != values))  # noqa: PLR0124
+    if missing:
         msg = "y contains missing labels (None or NaN); drop those rows first"
         raise ValueError(msg)
     if classes is None:
@@ -138,14 +139,12 @@ def rank_transform(y: Any) -> Array:
     return (rankdata(y, axis=0) - 0.5) / y.shape[0]
 
 
-def check_varies(Y: Array) -> None:
+def check_varies(variance: Array) -> None:
     """Refuse a response that is the same everywhere."""
-    flat = np.flatnonzero(np.ptp(Y, axis=0) == 0)
+    flat = np.flatnonzero(variance <= 0)
     if flat.size:
-        which = f"column {flat[0]} of y" if Y.shape[1] > 1 else "y"
-        msg = (
-            f"{which} is constant (value {Y[0, flat[0]]:g}): no direction can matter for it; check the column"
-        )
+        which = f"column {flat[0]} of y" if len(variance) > 1 else "y"
+        msg = f"{which} is constant: no direction can matter for it; check that it is the right column"
         raise ValueError(msg)
 
 

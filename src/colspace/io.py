@@ -71,10 +71,7 @@ def read_table(path: PathLike) -> Any:
         what = "is a directory" if Path(path).is_dir() else "does not exist"
         msg = f"{path} {what}"
         raise FileNotFoundError(msg)
-    if kind == "parquet":
-        frame = _read_parquet(pandas, path)
-    else:
-        frame = _read_text(pandas, path, kind)
+    frame = _read_parquet(pandas, path) if kind == "parquet" else _read_text(pandas, path, kind)
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         msg = f"{path} is empty: {frame.shape[0]} rows, {frame.shape[1]} columns"
         raise ValueError(msg)

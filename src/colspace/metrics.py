@@ -65,10 +65,10 @@ def nsee(true: Any, estimated: Any) -> float:
             msg = f"blocks differ: {sorted(true)} and {sorted(estimated)}"
             raise ValueError(msg)
         return max(nsee(true[name], estimated[name]) for name in true)
-    if isinstance(true, list | tuple):
+    if isinstance(true, list | tuple) and np.ndim(true[0]) == 2:
         return max(nsee(u, v) for u, v in zip(true, estimated, strict=True))
     rank = _basis(estimated).shape[1]
-    return subspace_distance(true, estimated) / np.sqrt(rank)
+    return subspace_distance(true, estimated) / float(np.sqrt(rank))
 
 
 def procrustes_distance(true: Any, estimated: Any) -> float:

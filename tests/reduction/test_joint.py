@@ -145,9 +145,10 @@ def test_labels_are_centred_indicators(data):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
         yield client
 
 
@@ -264,7 +265,13 @@ def test_randomised_solvers_converge_to_the_exact_one(data, solver, moments, whi
 
 def test_randomised_is_reproducible_and_streams_dask(data):
     X, y, blocks = data
-    options = {"blocks": blocks, "solver": "randomized", "whiten": "diagonal", "random_state": 7, "n_power": 0}
+    options = {
+        "blocks": blocks,
+        "solver": "randomized",
+        "whiten": "diagonal",
+        "random_state": 7,
+        "n_power": 0,
+    }
     one, two = (JointReduction(2, **options).fit(X, y) for _ in range(2))
     assert difference(one.loadings_, two.loadings_) == 0.0
     lazy = JointReduction(2, **options).fit(da.from_array(X, chunks=(400, 12)), y)
@@ -340,7 +347,9 @@ def test_selection_keeps_exact_counts_and_finds_the_columns(moments):
     for b, s in blocks.items():
         active = np.flatnonzero(truth[b].any(axis=1)) + s.start
         assert set(active) <= set(model.selected_[b].tolist())
-        assert (np.flatnonzero(model.loadings_[b].any(axis=1)) + s.start).tolist() == model.selected_[b].tolist()
+        assert (np.flatnonzero(model.loadings_[b].any(axis=1)) + s.start).tolist() == model.selected_[
+            b
+        ].tolist()
 
 
 def test_selection_as_printed():
@@ -361,9 +370,7 @@ def test_selection_as_printed():
 @pytest.mark.parametrize("rule", ["auto", "threshold"])
 def test_rank_and_selection_are_found(rule):
     X, y, blocks, truth = make_bilinear(8000, 15, 3, n_active=6, rng=0)
-    model = JointReduction(
-        rule, blocks=blocks, whiten="diagonal", moments="joint", n_selected=rule
-    ).fit(X, y)
+    model = JointReduction(rule, blocks=blocks, whiten="diagonal", moments="joint", n_selected=rule).fit(X, y)
     assert model.n_components_ == 3
     for b, s in blocks.items():
         active = set(np.flatnonzero(truth[b].any(axis=1)) + s.start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,16 @@ from ._group import one_line_errors, stderr_console
 _TOP = 5  # features shown per component
 
 
-class _NumberOr(click.ParamType):
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]  # generic from click 8.4 on
+else:
+    _ParamType = click.ParamType
+
+
+class _NumberOr(_ParamType):
     """A number, or one of a few words."""
 
-    def __init__(self, number: type[int] | type[float], *words: str) -> None:
+    def __init__(self, number: type[int | float], *words: str) -> None:
         self.number = number
         self.words = words
         self.name = "|".join(["N" if number is int else "X", *words])
@@ -47,7 +53,9 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 
 @click.command("reduce")
 @click.argument("table")
-@click.option("-y", "--response", "responses", multiple=True, required=True, help="Response column; repeatable.")
+@click.option(
+    "-y", "--response", "responses", multiple=True, required=True, help="Response column; repeatable."
+)
 @click.option(
     "-b",
     "--block",
@@ -69,7 +77,10 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 )
 @click.option("--moments", default="all", show_default=True, help="all, linear, joint, hessian, or a,b.")
 @click.option(
-    "--whiten", type=click.Choice(["full", "diagonal", "none"]), default="full", show_default=True,
+    "--whiten",
+    type=click.Choice(["full", "diagonal", "none"]),
+    default="full",
+    show_default=True,
     help="Cholesky of each block's covariance, scaling of each column, or centring only.",
 )
 @click.option(
@@ -87,7 +98,9 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 )
 @click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the permutations.")
-@click.option("-o", "--out", help="Write the embedding and the responses here (.csv, .tsv, .parquet, - for stdout).")
+@click.option(
+    "-o", "--out", help="Write the embedding and the responses here (.csv, .tsv, .parquet, - for stdout)."
+)
 @click.option("--model", help="Write the fitted model here (.skops).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @one_line_errors
@@ -124,10 +137,11 @@ def command(
 
     frame = read_table(table)
     X, y = _split(frame, responses)
-    chosen: Any = {**blocks, "drop": "*"} if blocks and drop_rest else (blocks or None)
+    if blocks:
+        X = X.iloc[:, _used_columns(blocks, list(X.columns), drop_rest)]
     estimator = JointReduction(
         components,
-        blocks=chosen,
+        blocks=blocks or None,
         moments=tuple(moments.split(",")) if "," in moments else moments,
         whiten=None if whiten == "none" else whiten,
         shrinkage=shrinkage,
@@ -171,6 +185,14 @@ def _split(frame: Any, responses: tuple[str, ...]) -> tuple[Any, Any]:
     return X, y
 
 
+def _used_columns(blocks: dict[str, list[str]], names: list[str], drop_rest: bool) -> list[int]:
+    """Columns that are in a block, in their order; text columns may be among the rest."""
+    from .._blocks import parse_blocks
+
+    found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(names), names)
+    return sorted(int(c) for columns in found.columns for c in columns)
+
+
 def _embedding(estimator: Any, X: Any, frame: Any, responses: tuple[str, ...]) -> Any:
     import numpy as np
     import pandas as pd
@@ -195,7 +217,7 @@ def _report(estimator: Any, X: Any, responses: tuple[str, ...], test: Any) -> di
         standardised = scaled[block][1]
         found["blocks"][block] = {
             "columns": len(names),
-            "selected": int(len(estimator.selected_[block])),
+            "selected": len(estimator.selected_[block]),
             "shrinkage": float(estimator.shrinkage_[block]),
             "singular_values": [float(v) for v in estimator.singular_values_[block]],
             "components": [
@@ -244,7 +266,9 @@ def _print(report: dict[str, Any], out: str | None, model: str | None) -> None:
             shown = ", ".join(f"{f['feature']} {f['standardised']:+.2f}" for f in features[:_TOP])
             first = (escape(block), width) if k == 0 else ("", "")
             last = k == len(entry["components"]) - 1
-            table.add_row(*first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last)
+            table.add_row(
+                *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
+            )
     console.print(table)
     if "rank_test" in report:
         test = report["rank_test"]

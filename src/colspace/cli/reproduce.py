@@ -21,7 +21,9 @@ from ._group import one_line_errors
     show_default=True,
     help="Directory for the figure and the numbers.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
+)
 @one_line_errors
 def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.
@@ -56,7 +58,7 @@ def _print_rows(console: Any, rows: list[dict[str, Any]]) -> None:
 
     table = Table()
     for column in rows[0]:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
     console.print(table)

@@ -76,10 +76,8 @@ def embedding_columns(
     r = int(estimator.n_components_)
     first = blocks.index(check_block(estimator, block)) * r
     if components is None:
-        if r == 1 and block is None and len(blocks) > 1:
-            components = (names[0], names[1])
-        else:
-            components = (0, 1)
+        across = r == 1 and block is None and len(blocks) > 1
+        components = (names[0], names[1]) if across else (0, 1)
     if len(components) != 2:
         msg = f"components={components!r}: a scatter needs two columns of the embedding"
         raise ValueError(msg)

@@ -101,7 +101,7 @@ class LoadingsDisplay:
                     block if len(self.components) == 1 else f"{block}, component {k}", fontsize="medium"
                 )
                 if i == shape[0] - 1:
-                    panel.set_xlabel("loading × std" if self.standardised else "loading")
+                    panel.set_xlabel("loading times std" if self.standardised else "loading")
         self.ax_ = panels[0, 0] if panels.size == 1 else panels
         self.figure_ = panels[0, 0].figure
         return self
@@ -110,7 +110,7 @@ class LoadingsDisplay:
         bars = max(min(self.n_features, len(L)) for L in self.loadings.values())
         if ax is None:
             size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.2)
-            figure, panels = pyplot().subplots(*shape, figsize=size, layout="constrained", squeeze=False)
+            _, panels = pyplot().subplots(*shape, figsize=size, layout="constrained", squeeze=False)
             return np.asarray(panels)
         if shape == (1, 1):
             return np.array([[ax]], dtype=object)

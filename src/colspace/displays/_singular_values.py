@@ -13,7 +13,10 @@ Array = NDArray[np.float64]
 
 
 class SingularValuesDisplay:
-    """Observed singular values of the moments, with the band that data without signal would give.
+    """Observed singular values of the moments, with the band that data without any signal would give.
+
+    The band answers "is there a direction at all". How many there are is the sequential test's answer
+    (dotted line): strong directions lift the values behind them, which may then lie above the band too.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class SingularValuesDisplay:
     >>> X, y, blocks, _ = make_bilinear(2000, 5, 2, rng=0)
     >>> test = JointReduction(blocks=blocks).rank_test(X, y, n_permutations=39, random_state=0)
     >>> display = SingularValuesDisplay(test.spectrum, test.null_spectrum, test.n_components, test.p_values)
-    >>> display.frame()["above"].tolist()
+    >>> display.frame()["found"].tolist()
     [True, True, False, False, False]
     """
 
@@ -80,7 +83,7 @@ class SingularValuesDisplay:
         return median, upper
 
     def frame(self) -> Any:
-        """The numbers: component, observed value, median and 95 % quantile under permutation, p-value."""
+        """The numbers: component, observed value, median and 95 % quantile under permutation, test."""
         median, upper = self._band()
         p_values = np.full(len(self.spectrum), np.nan)
         p_values[: len(self.p_values)] = self.p_values
@@ -90,7 +93,7 @@ class SingularValuesDisplay:
                 "observed": self.spectrum,
                 "null_median": median,
                 "null_95": upper,
-                "above": self.spectrum > upper,
+                "found": np.arange(len(self.spectrum)) < self.n_components,
                 "p_value": p_values,
             }
         )

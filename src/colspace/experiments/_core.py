@@ -21,6 +21,7 @@ from ..reduction import JointReduction
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
+Estimators = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Point:
     x: float
     make: str
     data: Mapping[str, Any]
-    estimators: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+    estimators: Estimators
 
 
 @dataclass(frozen=True)
@@ -179,12 +180,22 @@ def summary_of(curves: Sequence[Curve]) -> list[Row]:
     ]
 
 
-def draw(title: str, panels: Sequence[Panel], curves: Sequence[Curve], columns: int) -> Any:
-    """Log-log figure, one Axes per panel, slopes in the legends and expected slopes as dotted lines."""
+def draw(
+    title: str, panels: Sequence[Panel], curves: Sequence[Curve], columns: int, *, share: bool = False
+) -> Any:
+    """Log-log figure, one Axes per panel, slopes in the legends and expected slopes as dotted lines.
+
+    ``share`` gives all panels the same vertical axis.
+    """
     plt = pyplot()
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.7 * columns, 3.3 * rows + 0.4), layout="constrained", squeeze=False
+        rows,
+        columns,
+        figsize=(3.7 * columns, 3.3 * rows + 0.4),
+        layout="constrained",
+        squeeze=False,
+        sharey=share,
     )
     figure.suptitle(title, fontsize="large")
     for ax in axes.flat[len(panels) :]:
@@ -196,9 +207,10 @@ def draw(title: str, panels: Sequence[Panel], curves: Sequence[Curve], columns: 
         ax.set_xlabel(panel.xlabel)
         if place % columns == 0:
             ax.set_ylabel("NSEE")
-        _log_axes(ax, [point.x for point in panel.points])
         ax.legend(frameon=False, fontsize="x-small")
         tidy(ax)
+    for ax, panel in zip(axes.flat, panels, strict=False):  # once the limits are known
+        _log_axes(ax, [point.x for point in panel.points])
     return figure
 
 
@@ -212,20 +224,22 @@ def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
 
 
 def _log_axes(ax: Any, places: list[float]) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import NullLocator
 
     ax.set_xscale("log")
     ax.set_yscale("log")
     step = -(-len(places) // 6)
     ax.set_xticks(places[::step], [f"{p / 1000:g}k" if p >= 1000 else f"{p:g}" for p in places[::step]])
-    ax.xaxis.set_minor_locator(NullLocator())
     low, high = ax.get_ylim()
     if high / low < 4:  # room for at least two labels
         middle = np.sqrt(low * high)
-        ax.set_ylim(min(low, middle / 2), max(high, middle * 2))
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+        low, high = min(low, middle / 2), max(high, middle * 2)
+    steps = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
+    ticks = [t for t in (s * 10.0**e for e in range(-4, 1) for s in steps) if low <= t <= high]
+    ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    ax.set_ylim(low, high)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(NullLocator())
 
 
 def finish(
@@ -236,13 +250,14 @@ def finish(
     *,
     columns: int,
     out: Path | None,
+    share: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Result:
     """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
     rows = rows_of(curves)
 
     def figure() -> Any:
-        return draw(title, panels, curves, columns)
+        return draw(title, panels, curves, columns, share=share)
 
     path = None
     if out is not None:

@@ -25,8 +25,7 @@ DEPARTURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 NOTES = (
-    "'assumptions met' knows the true mean 0 and covariance I of Gaussian columns; every other curve departs "
-    "from that in one way.",
+    "'assumptions met': Gaussian columns with known covariance I; every other curve departs in one way.",
 )
 
 
@@ -49,4 +48,4 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     found = panels(ROWS[quick])
     title = "Joint reduction when assumptions fail (bilinear link, n = 50, r = 5)"
     curves = measure(found, REPETITIONS[quick], rng, title="jdr-fig3", progress=progress)
-    return finish("jdr-fig3", title, found, curves, columns=2, out=out, notes=NOTES)
+    return finish("jdr-fig3", title, found, curves, columns=2, share=True, out=out, notes=NOTES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ._core import Panel, Point, Result, finish, measure
+from ._core import Estimators, Panel, Point, Result, finish, measure
 
 WIDTH = 50
 ROWS = {True: (2_000, 8_000, 32_000), False: (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)}
@@ -30,7 +30,7 @@ NOTES = (
 
 def panels(rows: tuple[int, ...]) -> list[Panel]:
     """One panel per link."""
-    estimators = {label: ({}, {"moments": moments}) for label, moments in MOMENTS.items()}
+    estimators: Estimators = {label: ({}, {"moments": moments}) for label, moments in MOMENTS.items()}
     return [
         Panel(
             title,
@@ -49,4 +49,4 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     found = panels(ROWS[quick])
     title = "Odd, even and additive links (n = 50 columns per block)"
     curves = measure(found, REPETITIONS[quick], rng, title="jdr-fig5", progress=progress)
-    return finish("jdr-fig5", title, found, curves, columns=3, out=out, notes=NOTES)
+    return finish("jdr-fig5", title, found, curves, columns=3, share=True, out=out, notes=NOTES)

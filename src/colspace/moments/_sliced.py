@@ -72,8 +72,8 @@ class SlicedMoments(Additive):
 
 def sliced_moments(
     X: Any,
-    Y: Array,
     slices: NDArray[np.intp],
+    Y: Array | None = None,
     *,
     n_slices: int,
     shift: Array,
@@ -82,14 +82,16 @@ def sliced_moments(
 ) -> SlicedMoments:
     """Statistic of a chunk whose rows carry slice numbers 0..n_slices-1, one column per response.
 
-    Slice numbers of different responses differ; Y is centred by the caller; ``order`` picks columns of X.
+    Slice numbers of different responses differ; ``order`` picks columns of X. Y, one column per column
+    of slice numbers and centred by the caller, is needed only for sum y and sum x y.
     """
     X = X if order is None else X[:, order]
     Z = np.subtract(X.toarray() if sparse.issparse(X) else X, shift, dtype=np.float64)
     m, q = slices.shape
     cells = (slices.ravel(), np.repeat(np.arange(m), q))
     member = sparse.csr_array((np.ones(m * q), cells), shape=(n_slices, m))
-    weighted = sparse.csr_array((Y.ravel(), cells), shape=(n_slices, m))
+    weights = np.zeros(m * q) if Y is None else Y.ravel()
+    weighted = sparse.csr_array((weights, cells), shape=(n_slices, m))
     p = Z.shape[1]
     xx = np.zeros((n_slices if second else 0, p, p))
     if second:

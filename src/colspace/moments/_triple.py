@@ -40,6 +40,13 @@ class TripleMoments(Additive):
     xx: dict[Pair, Array]
     xyx: dict[Pair, Array]
 
+    @property
+    def y_variance(self) -> Array:
+        """Variances of the responses; exactly zero for constant ones."""
+        raw = np.diag(self.yy) / self.count
+        variance = raw - (self.y / self.count) ** 2
+        return np.where(is_flat(variance, raw), 0.0, variance)
+
 
 @dataclass(frozen=True)
 class TriplePlan:
@@ -164,7 +171,7 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     n = m.count
     dx, dy = m.x / n, m.y / n
     if y_scale is None:
-        y_scale = np.sqrt(np.maximum(np.diag(m.yy) / n - dy**2, 0.0))
+        y_scale = np.sqrt(m.y_variance)
         y_scale = np.where(y_scale > 0, y_scale, 1.0)
     linear = m.xy / n - np.outer(dx, dy)
     part = [dx[s] for s in m.slices]

@@ -1,8 +1,8 @@
 """Spectral estimators: whiten, take a moment, factor it."""
 
 from ._joint import JointReduction
-from ._rank import RankTest
 from ._phd import PrincipalHessian
+from ._rank import RankTest
 from ._rrr import ReducedRank
 from ._sliced import SlicedAverage, SlicedInverse
 from ._sols import StructuredOLS

@@ -73,7 +73,7 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 def one_block(n_features: int) -> Blocks:
     """The whole table as one block."""
-    return Blocks(("x",), (np.arange(n_features),))
+    return Blocks(("x",), (np.arange(n_features),), n_features)
 
 
 def check_width(n_components: int, n_features: int) -> None:
@@ -130,6 +130,8 @@ def table_whitener(
         try:
             return full_whitener(covariance, count, shrinkage, columns=labels)
         except ValueError:
-            fact = f"the covariance of the {p} columns of X is singular: some column is a combination of others"
+            fact = (
+                f"the covariance of the {p} columns of X is singular: some column is a combination of others"
+            )
     msg = f"{fact}. Remedies: {remedies}"
     raise ValueError(msg)

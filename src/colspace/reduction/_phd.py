@@ -120,7 +120,9 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         if self.residuals:
             coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
             plan, rows = source.plan(table, own, own)
-            c = residual_moments(c, source.reduce(Residuals(plan, c, coefficients), chunk=rows))
+            plan = replace(plan, shift_y=np.zeros_like(c.y_mean))
+            total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
+            c = residual_moments(total, c.y_scale)
         hessians = whitener.both_sides(c.triple[0, 0], whitener)
         directions, values = hessian_directions(hessians, self.n_components)
         self.n_components_ = self.n_components
@@ -135,23 +137,23 @@ class Residuals:
     """The statistic of a plan with y - mean - (x - mean)' coefficients as the responses."""
 
     plan: TriplePlan
-    first: CentredMoments
+    mean: Array
+    y_mean: Array
     coefficients: Array
 
     def __call__(self, X: Any, Y: Array) -> TripleMoments:
         """Statistic of one chunk."""
-        c = self.first
         if sparse.issparse(X):
-            fitted = X @ self.coefficients - c.mean @ self.coefficients
+            fitted = X @ self.coefficients - self.mean @ self.coefficients
         else:
-            fitted = (X - c.mean) @ self.coefficients
-        return replace(self.plan, shift_y=np.zeros_like(c.y_mean))(X, Y - c.y_mean - fitted)
+            fitted = (X - self.mean) @ self.coefficients
+        return self.plan(X, Y - self.y_mean - fitted)
 
 
-def residual_moments(first: CentredMoments, total: TripleMoments) -> CentredMoments:
+def residual_moments(total: TripleMoments, y_scale: Array) -> CentredMoments:
     """Central moments of residuals; refuses residuals that are nothing but rounding."""
     deviation = np.sqrt(np.diag(total.yy) / total.count)
-    exact = np.flatnonzero(deviation <= _NO_RESIDUAL * first.y_scale)
+    exact = np.flatnonzero(deviation <= _NO_RESIDUAL * y_scale)
     if exact.size:
         msg = (
             f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e}), so "

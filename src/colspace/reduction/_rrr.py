@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table
 from ..factor import Whitener, fix_signs
@@ -128,7 +129,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             root = response_root(total.yy / total.count - np.outer(shift, shift))
         directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components)
         dtype = table_dtype(X)
-        flat = (y.ndim if hasattr(y, "ndim") else np.ndim(y)) == 1
+        flat = (y if is_dask(y) else np.asarray(y)).ndim == 1
         coef = loadings @ directions.T
         intercept = c.y_mean - coef @ c.mean
         self.n_components_ = self.n_components

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from .._blocks import Blocks
 from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
@@ -83,7 +83,8 @@ class Source:
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
-            yf = sample_rows(X, y)[1]
+            Xf, yf = sample_rows(X, y)
+            assert_all_finite(Xf, input_name="X")
             encoder = make_encoder(yf, response, streaming=True, caller=caller)
             if tails:
                 warn_heavy_tails(encoder(yf))
@@ -91,7 +92,7 @@ class Source:
         encoder = make_encoder(y, response, caller=caller)
         check_consistent_length(X, y)
         Y = encoder(y)
-        check_varies(Y)
+        check_varies(np.ptp(Y, axis=0))
         if tails and not encoder.labels:
             warn_heavy_tails(Y)
         return cls(X, Y, encoder)
@@ -160,8 +161,7 @@ class Source:
         plan, rows = self.plan(blocks, plain, weighted)
         total: TripleMoments = self.reduce(plan, chunk=rows)
         if self.dask:
-            deviation = np.sqrt(np.diag(total.yy))
-            check_varies(np.vstack([np.zeros_like(deviation), deviation]))
+            check_varies(total.y_variance)
         return total
 
     def fourth(self, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:

@@ -45,6 +45,7 @@ def fit_tensor(
     source: Source,
     blocks: Blocks,
     whiteners: Sequence[Whitener],
+    *,
     mean: Array,
     y_mean: Array,
     y_scale: Array,

@@ -1,0 +1,287 @@
+"""Solvers of joint reduction: a frozen problem in, a solution out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._blocks import Blocks
+from .._response import check_varies
+from .._validation import warn_constant
+from ..factor import Whitener, diagonal_whitener
+from ..moments import CentredMoments, TripleMoments, centre
+from ._proxies import (
+    Unfolded,
+    block_pairs,
+    cross_validate_shape,
+    factor_blocks,
+    make_whiteners,
+    select,
+    threshold_counts,
+    threshold_rank,
+    unfold_moments,
+)
+from ._sketched import fit_sketched
+from ._source import Folded, Source, ledoit_wolf_weights
+from ._tensor import fit_tensor
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_WIDE = 4000  # columns beyond which "auto" stops forming column-by-column products
+_WIDEST_FULL = 15_000  # columns of a block beyond which a full covariance is refused
+_FOLDS = 5
+_THRESHOLD_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be found, checked against the table: see JointReduction for the options."""
+
+    blocks: Blocks
+    wanted: frozenset[str]
+    labels: Sequence[object]
+    n_components: int | str
+    whiten: str | None
+    shrinkage: float | str
+    n_selected: int | str | Mapping[str, int] | None
+    selection: str
+
+    def __post_init__(self) -> None:
+        blocks = self.blocks
+        narrow = int(np.argmin(blocks.widths))
+        if not isinstance(self.n_components, str) and self.n_components > blocks.widths[narrow]:
+            msg = (
+                f"n_components={self.n_components} is more than the {blocks.widths[narrow]} columns of block "
+                f"{blocks.names[narrow]!r} (n_features = {blocks.n_features}); lower n_components or widen the block"
+            )
+            raise ValueError(msg)
+        if self.n_selected is not None and self.whiten == "full":
+            msg = "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
+            raise ValueError(msg)
+        if self.whiten == "full" and max(blocks.widths) > _WIDEST_FULL:
+            widest = max(blocks.widths)
+            msg = (
+                f"whiten='full' forms a {widest} x {widest} covariance ({8 * widest**2 / 1e9:.1f} GB); "
+                "use whiten='diagonal' with solver='randomized'"
+            )
+            raise ValueError(msg)
+        _ = self.counts
+
+    @property
+    def counts(self) -> tuple[int, ...] | None:
+        """Columns to keep per block as named by the user, checked; None when they are to be found."""
+        if self.n_selected is None or isinstance(self.n_selected, str):
+            return None
+        blocks, given = self.blocks, self.n_selected
+        if isinstance(given, Mapping):
+            if set(given) != set(blocks.names):
+                msg = f"n_selected names blocks {sorted(given)}, but blocks are {sorted(blocks.names)}"
+                raise ValueError(msg)
+            counts = tuple(int(given[name]) for name in blocks.names)
+        else:
+            counts = (int(given),) * len(blocks)
+        for s, width, name in zip(counts, blocks.widths, blocks.names, strict=True):
+            if not 1 <= s <= width:
+                msg = f"n_selected={s} must be between 1 and the {width} columns of block {name!r}"
+                raise ValueError(msg)
+            if not isinstance(self.n_components, str) and s < self.n_components:
+                msg = f"n_selected={s} of block {name!r} is less than n_components={self.n_components}; keep more"
+                raise ValueError(msg)
+        return counts
+
+    def check_selection(self, n_responses: int) -> None:
+        """Refuse the published selection where it is not defined."""
+        if self.selection == "refit" or (
+            self.wanted == {"joint"} and len(self.blocks) == 2 and n_responses == 1
+        ):
+            return
+        msg = (
+            "selection='paper' is defined for two blocks, one response and moments='joint'; here "
+            f"{len(self.blocks)} block(s), {n_responses} response(s), moments {sorted(self.wanted)}. "
+            "Use selection='refit'"
+        )
+        raise ValueError(msg)
+
+    def choose_solver(self, solver: str) -> str:
+        """The solver that "auto" stands for, checked against what is to be found."""
+        if solver == "auto":
+            solver = "exact" if sum(self.blocks.widths) <= _WIDE else "randomized"
+        if "tensor" in self.wanted:
+            if isinstance(self.n_components, str) or self.n_selected is not None:
+                msg = "moments='tensor' takes a number of components and no selection; use moments='joint'"
+                raise ValueError(msg)
+            return "tensor"
+        if solver != "exact" and (isinstance(self.n_components, str) or self.n_selected is not None):
+            name = "n_components" if isinstance(self.n_components, str) else "n_selected"
+            msg = (
+                f"{name}={getattr(self, name)!r} looks at the moments themselves, which solver={solver!r} "
+                f"never forms ({sum(self.blocks.widths)} columns). Remedies: solver='exact', or a number of "
+                "components and no selection"
+            )
+            raise ValueError(msg)
+        return solver
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Directions of every block for the original columns, in block order."""
+
+    mean: Array
+    loadings: list[Array]
+    values: list[Array]
+    supports: list[Index]
+    shrinkage: list[float]
+    count: int
+    solver: str
+
+
+def shrinkages(problem: Problem, source: Source, c: CentredMoments) -> list[float]:
+    """Weight of the identity in each block's correlation."""
+    blocks = problem.blocks
+    if problem.whiten == "full" and problem.shrinkage == "auto":
+        own = [c.covariance[b, b] for b in range(len(blocks))]
+        return ledoit_wolf_weights(source, blocks, c.mean, own, c.count)
+    return [float(problem.shrinkage) if problem.whiten == "full" else 0.0] * len(blocks)
+
+
+def whiteners_of(problem: Problem, c: CentredMoments, shrinkage: Sequence[float]) -> list[Whitener]:
+    """One whitener per block."""
+    return make_whiteners(c, problem.blocks, problem.whiten, shrinkage, problem.labels)
+
+
+def fit_exact(problem: Problem, source: Source) -> Solution:
+    """Algorithms 1 and 3: one pass for the moments, the rest on small matrices."""
+    problem.check_selection(source.encoder.n_responses)
+    own, weighted = block_pairs(problem.wanted, len(problem.blocks))
+    parts: tuple[TripleMoments, ...] = ()
+    if "auto" in (problem.n_components, problem.n_selected):
+        plan, rows = source.plan(problem.blocks, own, weighted)
+        folds = source.reduce(Folded(plan, _FOLDS), chunk=rows)
+        total, parts = folds.total, folds.parts
+        check_varies(total.y_variance)
+    else:
+        total = source.moments(problem.blocks, own, weighted)
+    c = centre(total)
+    shrinkage = shrinkages(problem, source, c)
+    shape = shape_by_folds(problem, total, parts, shrinkage) if parts else None
+    return solve_moments(problem, c, shrinkage, shape)
+
+
+def shape_by_folds(
+    problem: Problem, total: TripleMoments, parts: Sequence[TripleMoments], shrinkage: Sequence[float]
+) -> tuple[int, float | None]:
+    """Rank and threshold factor with the least held-out squared error of the moments."""
+    folds = []
+    for part in parts:
+        if part.count == 0:
+            continue
+        train = centre(total - part)
+        whiteners = whiteners_of(problem, train, shrinkage)
+        held_out = centre(part, y_scale=train.y_scale)
+        trained = unfold_moments(train, whiteners, problem.wanted)
+        folds.append((trained, unfold_moments(held_out, whiteners, problem.wanted)))
+    fixed = not isinstance(problem.n_components, str)
+    least = int(problem.n_components) if fixed else 1
+    limit = least if fixed else min(problem.blocks.widths)
+    factors: tuple[float, ...] = ()
+    candidates: list[Callable[[list[Unfolded]], tuple[int, ...] | None]] = [lambda _: problem.counts]
+    if isinstance(problem.n_selected, str):
+        factors = _THRESHOLD_FACTORS if problem.n_selected == "auto" else (1.0,)
+        count = total.count * (_FOLDS - 1) // _FOLDS
+        candidates = [partial(threshold_counts, count=count, least=least, factor=f) for f in factors]
+    best, rank = cross_validate_shape(folds, candidates, limit, paper=problem.selection == "paper")
+    return rank, (factors[best] if factors else None)
+
+
+def solve_moments(
+    problem: Problem,
+    c: CentredMoments,
+    shrinkage: list[float],
+    shape: tuple[int, float | None] | None = None,
+) -> Solution:
+    """Directions from central moments; ``shape`` is a rank and threshold factor found before."""
+    blocks = problem.blocks
+    whiteners = whiteners_of(problem, c, shrinkage)
+    _warn_constant(problem, np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))]))
+    unfolded = unfold_moments(c, whiteners, problem.wanted)
+    rank = _rank(problem, unfolded, c.count, shape)
+    counts = problem.counts
+    if isinstance(problem.n_selected, str):
+        factor = 1.0 if shape is None or shape[1] is None else shape[1]
+        counts = threshold_counts(unfolded, c.count, rank, factor)
+    matrices = [u.matrix for u in unfolded]
+    supports: list[Index] = [np.arange(w) for w in blocks.widths]
+    if counts is not None:
+        matrices, supports = select(unfolded, counts, paper=problem.selection == "paper")
+    directions, values = factor_blocks(matrices, rank)
+    if counts is not None:
+        for U, support in zip(directions, supports, strict=True):
+            off = np.ones(len(U), dtype=bool)
+            off[support] = False
+            U[off] = 0.0
+    loadings = [w.loadings(U) for w, U in zip(whiteners, directions, strict=True)]
+    return Solution(c.mean, loadings, values, supports, shrinkage, c.count, "exact")
+
+
+def _rank(
+    problem: Problem, unfolded: list[Unfolded], count: int, shape: tuple[int, float | None] | None
+) -> int:
+    if not isinstance(problem.n_components, str):
+        return int(problem.n_components)
+    if shape is not None and problem.n_components == "auto":
+        return shape[0]
+    rank = threshold_rank(unfolded, count, min(problem.blocks.widths))
+    if rank == 0:
+        warnings.warn(
+            "no singular value is above the noise level: the data show no direction that matters; "
+            "one component is kept. See rank_test for a p-value",
+            UserWarning,
+            stacklevel=5,
+        )
+    return max(rank, 1)
+
+
+def _warn_constant(problem: Problem, variance: Array) -> None:
+    warn_constant(variance, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
+
+
+def fit_by_passes(
+    problem: Problem, source: Source, solver: str, n_power: int, rng: np.random.Generator
+) -> Solution:
+    """Solvers that go over the rows several times: sketches (Algorithm 2), and the tensor."""
+    blocks = problem.blocks
+    r = int(problem.n_components)
+    if problem.whiten == "full":
+        own, _ = block_pairs(problem.wanted, len(blocks))
+        c = centre(source.moments(blocks, own, ()))
+        shrinkage = shrinkages(problem, source, c)
+        whiteners = whiteners_of(problem, c, shrinkage)
+        mean, y_mean, y_scale, count = c.mean, c.y_mean, c.y_scale, c.count
+        variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
+    else:
+        shrinkage = [0.0] * len(blocks)
+        table = source.columns()
+        check_varies(table.y.variance)
+        order = np.concatenate(blocks.columns)
+        mean, variance, count = table.x.mean[order], table.x.variance[order], table.x.count
+        y_mean, y_scale = table.y.mean, np.sqrt(table.y.variance)
+        scaled = variance if problem.whiten == "diagonal" else np.ones_like(variance)
+        whiteners = [diagonal_whitener(scaled[s]) for s in blocks.slices]
+    _warn_constant(problem, variance)
+    common: dict[str, Any] = {"mean": mean, "y_mean": y_mean, "y_scale": y_scale, "count": count, "r": r}
+    if solver == "tensor":
+        directions, values = fit_tensor(source, blocks, whiteners, **common)
+    else:
+        directions, values = fit_sketched(
+            source, blocks, whiteners, problem.wanted, **common, n_power=n_power, method=solver, rng=rng
+        )
+    loadings = [w.loadings(U) for w, U in zip(whiteners, directions, strict=True)]
+    supports: list[Index] = [np.arange(w) for w in blocks.widths]
+    return Solution(mean, loadings, values, supports, shrinkage, count, solver)

@@ -1,0 +1,188 @@
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from colspace import JointReduction
+from colspace.datasets import make_bilinear
+from colspace.displays import EmbeddingDisplay, LoadingsDisplay, SingularValuesDisplay
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, blocks, _ = make_bilinear(1500, 6, 2, rng=0)
+    names = [f"{b}{j}" for b, s in blocks.items() for j in range(s.stop - s.start)]
+    table = pd.DataFrame(X * np.linspace(1, 5, 12), columns=names)
+    return JointReduction(2, blocks={"a": "a*", "b": "b*"}).fit(table, y), table, y
+
+
+# ---------------------------------------------------------------------- singular values
+
+
+def test_singular_values_are_those_of_the_rank_test(fitted):
+    model, X, y = fitted
+    display = SingularValuesDisplay.from_estimator(model, X, y, n_permutations=19, random_state=0)
+    test = model.rank_test(X, y, n_permutations=19, random_state=0)
+    frame = display.frame()
+    assert_allclose(frame["observed"], test.spectrum)
+    assert_allclose(frame["null_median"], np.median(test.null_spectrum, axis=0))
+    assert_allclose(frame["null_95"], np.quantile(test.null_spectrum, 0.95, axis=0))
+    assert frame["p_value"].notna().sum() == len(test.p_values)
+    assert display.ax_.figure is display.figure_
+    assert "2 directions" in display.ax_.get_title()
+    observed = display.ax_.get_lines()[0]
+    assert_allclose(observed.get_ydata(), test.spectrum)
+
+
+def test_singular_values_on_given_axes_with_style(fitted):
+    model, X, _ = fitted
+    _, ax = plt.subplots()
+    noise = np.random.default_rng(0).standard_normal(len(X))
+    display = SingularValuesDisplay.from_estimator(
+        model, X, noise, n_permutations=19, max_components=3, random_state=0, ax=ax, color="k"
+    )
+    assert display.ax_ is ax
+    assert len(display.frame()) == 4
+    assert "no direction" in ax.get_title()
+    assert ax.get_lines()[0].get_color() == "k"
+
+
+# ---------------------------------------------------------------------- loadings
+
+
+def test_loadings_panels_and_frame(fitted):
+    model, X, _ = fitted
+    display = LoadingsDisplay.from_estimator(model, components=(0, 1), n_features=4)
+    assert display.ax_.shape == (2, 2)
+    frame = display.frame()
+    assert len(frame) == 2 * 2 * 4
+    for (block, k), part in frame.groupby(["block", "component"]):
+        loading = pd.Series(model.loadings_[block][:, k], index=[c for c in X if c.startswith(block)])
+        assert_allclose(part["loading"], loading[part["feature"]])
+        assert_array_equal(np.sort(np.abs(loading))[::-1][:4], np.abs(part["loading"]))
+    labels = [t.get_text() for t in display.ax_[0, 0].get_yticklabels()]
+    first = frame[(frame["block"] == "a") & (frame["component"] == 0)]
+    assert labels[::-1] == first["feature"].tolist()
+    assert display.ax_[1, 0].get_xlabel() == "loading"
+
+
+def test_loadings_times_standard_deviation(fitted):
+    model, X, _ = fitted
+    display = LoadingsDisplay.from_estimator(model, X, blocks=["b"], n_features=100)
+    frame = display.frame().set_index("feature")["loading"]
+    names = [c for c in X if c.startswith("b")]
+    assert_allclose(frame[names], model.loadings_["b"][:, 0] * X[names].std(ddof=0))
+    assert display.ax_.get_xlabel() == "loading times std"
+
+
+def test_loadings_divide_given_axes(fitted):
+    model, _, _ = fitted
+    figure, ax = plt.subplots()
+    display = LoadingsDisplay.from_estimator(model, ax=ax)
+    assert display.figure_ is figure
+    assert display.ax_.shape == (1, 2)
+    display.plot()
+    assert display.figure_ is not figure
+
+
+def test_loadings_of_selected_columns_only():
+    X, y, blocks, _ = make_bilinear(2000, 10, 1, n_active=2, rng=0)
+    model = JointReduction(1, blocks=blocks, whiten="diagonal", n_selected=3).fit(X, y)
+    frame = LoadingsDisplay.from_estimator(model).frame()
+    assert set(frame["feature"]) == {f"x{i}" for b in model.selected_.values() for i in b}
+
+
+def test_loadings_errors(fitted):
+    model, X, _ = fitted
+    with pytest.raises(ValueError, match="has 2 per block"):
+        LoadingsDisplay.from_estimator(model, components=2)
+    with pytest.raises(ValueError, match="block='c' is unknown; blocks: 'a', 'b'"):
+        LoadingsDisplay.from_estimator(model, blocks=["c"])
+    with pytest.raises(ValueError, match="X has 3 columns"):
+        LoadingsDisplay.from_estimator(model, X.iloc[:, :3])
+    with pytest.raises(NotFittedError):
+        LoadingsDisplay.from_estimator(JointReduction())
+
+
+# ---------------------------------------------------------------------- embedding
+
+
+def test_embedding_of_numbers_has_a_colour_bar(fitted):
+    model, X, y = fitted
+    display = EmbeddingDisplay.from_estimator(model, X, y, block="b", components=(1, 0))
+    embedding = model.transform(X)
+    frame = display.frame()
+    assert frame.columns.tolist() == ["b__1", "b__0", "y"]
+    assert_array_equal(frame[["b__1", "b__0"]], embedding[:, [3, 2]])
+    assert len(display.figure_.axes) == 2
+    assert display.ax_.get_legend() is None
+    assert display.ax_.get_xlabel() == "b__1"
+
+
+@pytest.mark.parametrize("kind", ["text", "boolean", "category", "counts"])
+def test_embedding_of_classes_has_a_legend(fitted, kind):
+    model, X, y = fitted
+    labels = {
+        "text": pd.Series(np.where(y > 0, "high", "low"), name="level"),
+        "boolean": pd.Series(y > 0, name="level"),
+        "category": pd.Series(pd.Categorical(np.where(y > 0, "high", "low")), name="level"),
+        "counts": pd.Series(np.digitize(y, [-1, 0, 1]), name="level"),
+    }[kind]
+    display = EmbeddingDisplay.from_estimator(model, X, labels)
+    legend = display.ax_.get_legend()
+    assert legend.get_title().get_text() == "level"
+    assert len(legend.get_texts()) == labels.nunique()
+    assert display.frame().columns.tolist() == ["a__0", "a__1", "level"]
+
+
+def test_embedding_with_many_classes(fitted):
+    model, X, y = fitted
+    labels = np.array(list("abcdefghijkl"))[pd.qcut(y, 12, labels=False)]
+    display = EmbeddingDisplay.from_estimator(model, X, labels)
+    assert len(display.ax_.get_legend().get_texts()) == 12
+    display.figure_.canvas.draw()
+
+
+def test_embedding_takes_columns_of_different_blocks(fitted):
+    _, X, y = fitted
+    model = JointReduction(1, blocks={"a": "a*", "b": "b*"}).set_output(transform="pandas").fit(X, y)
+    display = EmbeddingDisplay.from_estimator(model, X, y)
+    assert display.names == ("a__0", "b__0")
+    display = EmbeddingDisplay.from_estimator(model, X, y, components=("b__0", "a__0"))
+    assert_array_equal(display.embedding, model.transform(X)[["b__0", "a__0"]])
+
+
+def test_embedding_errors(fitted):
+    model, X, y = fitted
+    with pytest.raises(ValueError, match="needs two columns"):
+        EmbeddingDisplay.from_estimator(model, X, y, components=(0,))
+    with pytest.raises(ValueError, match=r"block 'a' has 2 component\(s\)"):
+        EmbeddingDisplay.from_estimator(model, X, y, components=(0, 2))
+    with pytest.raises(ValueError, match="no column is called 'z__0'"):
+        EmbeddingDisplay.from_estimator(model, X, y, components=("a__0", "z__0"))
+    with pytest.raises(ValueError, match="y must be one column"):
+        EmbeddingDisplay.from_estimator(model, X, np.column_stack([y, y]))
+
+
+# ---------------------------------------------------------------------- all
+
+
+def test_matplotlib_is_asked_for_only_when_drawing(fitted, monkeypatch):
+    code = "import sys, colspace.displays; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    display = LoadingsDisplay.from_estimator(fitted[0])
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    assert len(display.frame()) > 0
+    with pytest.raises(ImportError, match=r"colspace\[plot\]"):
+        display.plot()

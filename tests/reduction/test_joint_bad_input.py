@@ -1,0 +1,253 @@
+"""Every bad input gets its own message: the value, the rule, the remedy."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from colspace import ConstantColumnWarning, JointReduction
+from colspace.datasets import make_bilinear
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, blocks, _ = make_bilinear(300, 4, 1, rng=0)
+    return X, y, blocks
+
+
+def test_values_that_are_not_numbers(data):
+    X, y, _ = data
+    for bad, message in ((np.nan, "Input X contains NaN"), (np.inf, "Input X contains infinity")):
+        broken = X.copy()
+        broken[5, 2] = bad
+        for table in (broken, sparse.csr_array(broken), da.from_array(broken, chunks=(100, 8))):
+            with pytest.raises(ValueError, match=message):
+                JointReduction().fit(table, y)
+        with pytest.raises(ValueError, match=message):
+            JointReduction().partial_fit(broken, y)
+    frame = pd.DataFrame(X).rename(columns=str).assign(city="Rome")
+    for table in (frame, pl.from_pandas(frame), dd.from_pandas(frame, npartitions=2)):
+        with pytest.raises(ValueError, match="columns that are not numbers: .*city.*encode"):
+            JointReduction().fit(table, y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_response_that_is_not_a_number(data, bad):
+    X, y, _ = data
+    broken = y.copy()
+    broken[3] = bad
+    with pytest.raises(ValueError, match="Input y contains"):
+        JointReduction().fit(X, broken)
+    with pytest.raises(ValueError, match="Input y contains"):
+        JointReduction().fit(da.from_array(X, chunks=(100, 8)), da.from_array(broken, chunks=100))
+
+
+def test_constant_response_everywhere(data):
+    X, y, blocks = data
+    flat = np.ones_like(y)
+    with pytest.raises(ValueError, match="y is constant: no direction"):
+        JointReduction().fit(X, flat)
+    for options in ({}, {"solver": "randomized"}):
+        with pytest.raises(ValueError, match="y is constant"):
+            JointReduction(**options).fit(da.from_array(X, chunks=(100, 8)), da.from_array(flat, chunks=100))
+    with pytest.raises(ValueError, match="y is constant"):
+        JointReduction().fit(iter([(X, flat)]))
+    with pytest.raises(ValueError, match="column 1 of y is constant"):
+        JointReduction().fit(X, np.column_stack([y, flat]))
+
+
+def test_rows(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="1 sample"):
+        JointReduction().fit(X[:1], y[:1])
+    with pytest.raises(
+        ValueError, match=r"more rows than columns: 8 rows.*has 8 columns.*Remedies: shrinkage"
+    ):
+        JointReduction().fit(X[:8], y[:8])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        JointReduction().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="different numbers of rows: 300 and 299"):
+        JointReduction().fit(da.from_array(X, chunks=(100, 8)), y[:-1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        JointReduction().fit(X)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        JointReduction().fit(da.from_array(X, chunks=(100, 8)))
+
+
+def test_columns(data):
+    X, y, blocks = data
+    flat = np.column_stack([X, np.full(len(X), 7.0)])
+    with pytest.raises(ValueError, match=r"1 constant column\(s\).*\[8\].*VarianceThreshold"):
+        JointReduction().fit(flat, y)
+    frame = pd.DataFrame(flat, columns=list("abcdefghi"))
+    with pytest.raises(ValueError, match=r"constant column\(s\).*\['i'\]"):
+        JointReduction().fit(frame, y)
+    for options in ({"whiten": "diagonal"}, {"shrinkage": 0.1}, {"whiten": None, "solver": "randomized"}):
+        with pytest.warns(ConstantColumnWarning, match=r"1 constant column\(s\) get loadings of zero: 'i'"):
+            model = JointReduction(1, **options).fit(frame, y)
+        np.testing.assert_allclose(model.components_[:, 8], 0, atol=1e-12)
+    twice = np.column_stack([X, X[:, 0] + X[:, 1]])
+    with pytest.raises(ValueError, match=r"singular: rank 8 of 9 columns.*shrinkage='auto'"):
+        JointReduction().fit(twice, y)
+
+
+def test_blocks(data):
+    X, y, blocks = data
+    with pytest.raises(TypeError, match=r"list of 2 tables.*stack_blocks"):
+        JointReduction().fit([X[:, :4], X[:, 4:]], y)
+    with pytest.raises(ValueError, match="overlap"):
+        JointReduction(blocks={"a": slice(0, 5), "b": slice(4, 8)}).fit(X, y)
+    with pytest.raises(ValueError, match="1 of 8 columns are in no block: 7"):
+        JointReduction(blocks={"a": slice(0, 4), "b": slice(4, 7)}).fit(X, y)
+    with pytest.raises(ValueError, match="matches no column"):
+        JointReduction(blocks={"a": slice(0, 8), "b": []}).fit(X, y)
+    with pytest.raises(ValueError, match="X has none"):
+        JointReduction(blocks="prefix").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 5}, "n_components=5 is more than the 4 columns of block 'a'"),
+        ({"n_components": 0}, "'n_components' parameter .* Got 0"),
+        ({"n_components": "many"}, "'n_components' parameter .* Got 'many'"),
+        ({"whiten": "zca"}, "'whiten' parameter"),
+        ({"shrinkage": 1.5}, "'shrinkage' parameter .* Got 1.5"),
+        ({"solver": "magic"}, "'solver' parameter"),
+        ({"n_power": -1}, "'n_power' parameter"),
+        ({"response": "sqrt"}, "'response' parameter"),
+        ({"moments": "cubic"}, "moments='cubic': choose 'all'"),
+        ({"moments": ()}, "choose 'all'"),
+        ({"moments": ("tensor", "linear")}, "stands alone"),
+        ({"moments": "tensor", "n_components": "auto"}, "takes a number of components"),
+        ({"n_selected": 3}, "which whiten='full' mixes; use whiten='diagonal'"),
+        (
+            {"n_selected": 5, "whiten": "diagonal"},
+            "n_selected=5 must be between 1 and the 4 columns of block 'a'",
+        ),
+        ({"n_selected": 1, "whiten": None}, "n_selected=1 of block 'a' is less than n_components=2"),
+        ({"n_selected": {"a": 2}, "whiten": None}, "n_selected names blocks"),
+        (
+            {"n_selected": 3, "whiten": None, "selection": "paper"},
+            "selection='paper' is defined for two blocks",
+        ),
+        ({"n_components": "auto", "solver": "randomized"}, "never forms"),
+        ({"n_selected": 3, "whiten": None, "solver": "countsketch"}, "never forms"),
+    ],
+)
+def test_parameters(data, options, message):
+    X, y, blocks = data
+    with pytest.raises(ValueError, match=message):
+        JointReduction(**{"n_components": 2, "blocks": blocks, **options}).fit(X, y)
+
+
+def test_unknown_parameter():
+    with pytest.raises(TypeError, match="n_component"):
+        JointReduction(n_component=3)
+
+
+def test_too_wide_for_a_full_covariance():
+    S = sparse.csr_array((20, 16_000))
+    with pytest.raises(ValueError, match=r"16000 x 16000 covariance \(2.0 GB\); use whiten='diagonal'"):
+        JointReduction().fit(S, np.arange(20.0))
+
+
+def test_too_large_a_tensor():
+    X, y, _, _ = make_bilinear(30, 600, 1, rng=0)
+    blocks = {"a": slice(0, 400), "b": slice(400, 800), "c": slice(800, 1200)}
+    with pytest.raises(ValueError, match=r"tensor of shape \(1, 400, 400, 400\).*moments='joint'"):
+        JointReduction(1, blocks=blocks, whiten="diagonal", moments="tensor").fit(X, y)
+
+
+def test_dask_with_unknown_chunks(data):
+    X, y, _ = data
+    lazy = da.from_array(X, chunks=(100, 8))
+    with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes"):
+        JointReduction().fit(lazy[lazy[:, 0] > 0], y)
+    with pytest.raises(TypeError, match="give a Dask collection to fit"):
+        JointReduction().partial_fit(lazy, y)
+    with pytest.raises(ValueError, match="2-D"):
+        JointReduction().fit(lazy[:, 0], y)
+    model = JointReduction().fit(lazy, y)
+    with pytest.raises(ValueError, match="X has 7 features, but JointReduction is expecting 8"):
+        model.transform(lazy[:, :7])
+    with pytest.raises(ValueError, match="all of y at once"):
+        JointReduction(response="rank").fit(lazy, da.from_array(y, chunks=100))
+
+
+def test_partial_fit(data):
+    X, y, _ = data
+    model = JointReduction().partial_fit(X, y)
+    with pytest.raises(ValueError, match="X has 7 features, but JointReduction is expecting 8"):
+        model.partial_fit(X[:, :7], y)
+    with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
+        model.partial_fit(X, y[:-1])
+    for options in (
+        {"solver": "randomized"},
+        {"shrinkage": "auto"},
+        {"n_components": "auto"},
+        {"n_selected": "auto", "whiten": None},
+        {"moments": "tensor"},
+    ):
+        with pytest.raises(ValueError, match="more than once, so it does not work in chunks"):
+            JointReduction(**options).partial_fit(X, y)
+    with pytest.raises(ValueError, match="'n_power' parameter"):
+        JointReduction(n_power=-1).partial_fit(X, y)
+
+
+def test_partial_fit_waits_for_enough_rows(data):
+    X, y, _ = data
+    model = JointReduction()
+    model.partial_fit(X[:5], y[:5])
+    with pytest.raises(
+        NotFittedError, match="has seen 5 rows, but whiten='full' needs more rows than columns"
+    ):
+        model.transform(X)
+    model.partial_fit(X[5:], y[5:])
+    assert model.transform(X).shape == (300, 2)
+
+
+def test_partial_fit_after_fit_says_that_it_starts_afresh(data):
+    X, y, _ = data
+    model = JointReduction().fit(X, y)
+    with pytest.warns(UserWarning, match="starts afresh"):
+        model.partial_fit(X[:100], y[:100])
+    assert model.n_samples_seen_ == 100
+
+
+def test_partial_fit_of_labels(data):
+    X, y, _ = data
+    labels = np.where(y > 0, "up", "down")
+    with pytest.raises(ValueError, match=r"partial_fit\(X, y, classes="):
+        JointReduction().partial_fit(X, labels)
+    model = JointReduction().partial_fit(X[:200], labels[:200], classes=["down", "up"])
+    model.partial_fit(X[200:], labels[200:])
+    whole = JointReduction().fit(X, labels)
+    np.testing.assert_allclose(np.abs(model.components_), np.abs(whole.components_), atol=1e-9)
+
+
+def test_chunks(data):
+    X, y, _ = data
+    with pytest.raises(TypeError, match="must yield pairs"):
+        JointReduction().fit(iter([X]))
+    with pytest.raises(ValueError, match="was empty"):
+        JointReduction().fit(iter([]))
+    with pytest.raises(ValueError, match="more rows than columns"):
+        JointReduction().fit(iter([(X[:5], y[:5])]))
+
+
+def test_not_fitted(data):
+    with pytest.raises(NotFittedError, match="not fitted yet; call fit first"):
+        JointReduction().transform(data[0])
+
+
+def test_rank_test_needs_rows_in_memory(data):
+    X, y, _ = data
+    with pytest.raises(TypeError, match="needs a dense table in memory"):
+        JointReduction().rank_test(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="use moments='joint'"):
+        JointReduction(moments="tensor", blocks={"a": slice(0, 4), "b": slice(4, 8)}).rank_test(X, y)
