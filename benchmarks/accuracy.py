@@ -109,7 +109,9 @@ def rank_test(repeat: int) -> None:
             X, y, blocks, _ = make_bilinear(3000, 10, 3, rng=seed)
             model = JointReduction(blocks=blocks, moments=moments)
             found += model.rank_test(X, y, n_permutations=99, random_state=seed).n_components == 3
-        print(f"rank_test, moments={moments!r}: rank 3 found in {found} of {repeat} easy data sets", flush=True)
+        print(
+            f"rank_test, moments={moments!r}: rank 3 found in {found} of {repeat} easy data sets", flush=True
+        )
 
 
 def main() -> None:

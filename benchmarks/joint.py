@@ -15,6 +15,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,9 @@ def against_products(m: int, n: int, repeat: int) -> None:
         model = JointReduction(5, blocks=blocks, moments=kind)
         fit = products = np.inf
         for _ in range(repeat):  # alternate, so that a slow spell of the machine hits both
-            fit = min(fit, best_time(lambda: model.fit(X, y), 1))  # noqa: B023
-            products = min(products, best_time(lambda: bare_products(X, y, n, kind), 1))  # noqa: B023
-        peak = peak_memory(lambda: model.fit(X, y))  # noqa: B023
+            fit = min(fit, best_time(partial(model.fit, X, y), 1))
+            products = min(products, best_time(partial(bare_products, X, y, n, kind), 1))
+        peak = peak_memory(partial(model.fit, X, y))
         print(
             f"{kind:8} {fit:8.2f} {products:11.2f} {fit / products:6.2f} {peak / 1e6:8.1f} {peak / X.nbytes:9.1%}"
         )
@@ -95,10 +96,10 @@ def growth(sizes: list[int], n: int) -> None:
             y = X[:, 0] * X[:, n] + rng.standard_normal(m)
             blocks = {"a": slice(0, n), "b": slice(n, 2 * n)}
             model = JointReduction(1, blocks=blocks, moments="joint")
-            times.append(best_time(lambda: model.fit(X, y), 1 if last else 5))  # noqa: B023
+            times.append(best_time(partial(model.fit, X, y), 1 if last else 5))
             where = "memmap" if last else "array"
             print(f"m={m:9,d} {where:7} {times[-1]:8.3f} s  {1e6 * times[-1] / m:6.2f} us a row")
-            del X
+            del X, y
     slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
     print(f"slope of log time on log m: {slope:.3f}")
 

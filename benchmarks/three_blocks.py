@@ -1,6 +1,6 @@
 """Three blocks: the published tensor against pairwise proxies side by side.
 
-    python benchmarks/three_blocks.py
+python benchmarks/three_blocks.py
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ def test_stack_blocks_arrays_sparse_and_frames():
     S, _ = stack_blocks([sparse.csr_array(A), sparse.coo_array(B)])
     assert S.format == "csr"
     np.testing.assert_array_equal(S.toarray(), X)
-    F, blocks = stack_blocks([pd.DataFrame(A, columns=["u", "v"]), pd.DataFrame(B, columns=["u"])], ["p", "q"])
+    F, blocks = stack_blocks(
+        [pd.DataFrame(A, columns=["u", "v"]), pd.DataFrame(B, columns=["u"])], ["p", "q"]
+    )
     assert list(F.columns) == ["p__u", "p__v", "q__u"]
     assert columns("prefix", list(F.columns)) == {"p": [0, 1], "q": [2]}
 

@@ -40,7 +40,9 @@ def test_links():
     assert np.corrcoef(data.y, mu)[0, 1] > 0.3
 
 
-@pytest.mark.parametrize(("law", "low", "high"), [("uniform", -np.sqrt(3), np.sqrt(3)), ("poisson", -2, np.inf)])
+@pytest.mark.parametrize(
+    ("law", "low", "high"), [("uniform", -np.sqrt(3), np.sqrt(3)), ("poisson", -2, np.inf)]
+)
 def test_laws_have_mean_zero_and_variance_one(law, low, high):
     X = make_bilinear(40_000, 3, 1, law=law, rng=0).X
     assert np.abs(X.mean(axis=0)).max() < 5 / np.sqrt(40_000)

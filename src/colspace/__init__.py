@@ -1,18 +1,7 @@
 """The few directions in a wide table that matter."""
 
-from ._blocks import stack_blocks
-from ._response import HeavyTailWarning, tail_index
-from ._rows import reduce_rows
-from ._validation import ConstantColumnWarning
-from .reduction import (
-    JointReduction,
-    PrincipalHessian,
-    RankTest,
-    ReducedRank,
-    SlicedAverage,
-    SlicedInverse,
-    StructuredOLS,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -30,3 +19,40 @@ __all__ = [
     "stack_blocks",
     "tail_index",
 ]
+
+if TYPE_CHECKING:
+    from ._blocks import stack_blocks
+    from ._response import HeavyTailWarning, tail_index
+    from ._rows import reduce_rows
+    from ._validation import ConstantColumnWarning
+    from .reduction import (
+        JointReduction,
+        PrincipalHessian,
+        RankTest,
+        ReducedRank,
+        SlicedAverage,
+        SlicedInverse,
+        StructuredOLS,
+    )
+
+_HOMES = {
+    "ConstantColumnWarning": "_validation",
+    "HeavyTailWarning": "_response",
+    "reduce_rows": "_rows",
+    "stack_blocks": "_blocks",
+    "tail_index": "_response",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for, so that the command line starts at once."""
+    if name not in __all__:
+        msg = f"module 'colspace' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f".{_HOMES.get(name, 'reduction')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

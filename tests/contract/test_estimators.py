@@ -41,7 +41,11 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("E", NAMED)
 def test_no_check_is_left_out(E):
     names = {check.func.__name__ for _, check in estimator_checks_generator(E())}
-    assert {"check_fit2d_1sample", "check_methods_sample_order_invariance", "check_readonly_memmap_input"} <= names
+    assert {
+        "check_fit2d_1sample",
+        "check_methods_sample_order_invariance",
+        "check_readonly_memmap_input",
+    } <= names
 
 
 @pytest.fixture
@@ -64,7 +68,9 @@ def test_names_and_containers(E, library, table):
     assert list(out.columns) == list(model.get_feature_names_out())
     assert isinstance(out, pd.DataFrame if library == "pandas" else pl.DataFrame)
     assert list(model.feature_names_in_) == ["p", "q", "r", "s"]
-    np.testing.assert_allclose(np.asarray(out), E().fit(np.asarray(X), y).transform(np.asarray(X)), atol=1e-10)
+    np.testing.assert_allclose(
+        np.asarray(out), E().fit(np.asarray(X), y).transform(np.asarray(X)), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("E", NAMED)
@@ -106,7 +112,7 @@ def test_prefix_blocks_through_a_column_transformer_and_a_search(table):
         pipeline, {"jointreduction__n_components": [1, 2], "jointreduction__moments": ["all", "joint"]}, cv=3
     ).fit(X, y)
     assert set(search.best_estimator_[1].loadings_) == {"left", "right"}
-    assert list(search.best_estimator_[:2].get_feature_names_out())[0] == "left__0"
+    assert next(iter(search.best_estimator_[:2].get_feature_names_out())) == "left__0"
 
 
 def test_blocks_by_name_and_slice_through_cross_validation(table):

@@ -65,7 +65,9 @@ def test_ledoit_wolf_equals_scikit_learn(rng):
 
 def test_whitening_errors(rng):
     X = rng.standard_normal((30, 3))
-    with pytest.raises(ValueError, match=r"more rows than columns: 3 rows.*block 'g' has 3 columns.*shrinkage"):
+    with pytest.raises(
+        ValueError, match=r"more rows than columns: 3 rows.*block 'g' has 3 columns.*shrinkage"
+    ):
         full_whitener(np.eye(3), 3, name="g")
     with pytest.raises(ValueError, match=r"1 constant column\(s\).*\['b'\].*VarianceThreshold"):
         full_whitener(np.diag([1.0, 0.0, 2.0]), 30, columns=["a", "b", "c"])

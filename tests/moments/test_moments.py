@@ -14,7 +14,9 @@ ALL = ((0, 0), (0, 1), (1, 1))
 def data(m=200, q=2, seed=0, mean=0.0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((m, 5)) @ rng.standard_normal((5, 5)) + mean
-    return X, np.column_stack([X[:, 0] * X[:, 3] / (1 + abs(mean)), X[:, 1] ** 2][:q]) + rng.standard_normal((m, q))
+    return X, np.column_stack([X[:, 0] * X[:, 3] / (1 + abs(mean)), X[:, 1] ** 2][:q]) + rng.standard_normal(
+        (m, q)
+    )
 
 
 def plan(shift_x, shift_y, plain=ALL, weighted=ALL, order=None, **options):
@@ -27,7 +29,9 @@ def brute_force(X, Y):
     X, Y = X.astype(np.longdouble), Y.astype(np.longdouble)
     x, y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     y = y / y.std(axis=0)
-    triple = np.array([sum(v * np.outer(r, r) for v, r in zip(y[:, k], x, strict=True)) for k in range(y.shape[1])])
+    triple = np.array(
+        [sum(v * np.outer(r, r) for v, r in zip(y[:, k], x, strict=True)) for k in range(y.shape[1])]
+    )
     return x.T @ x / len(x), x.T @ y / len(x), triple / len(x)
 
 

@@ -56,10 +56,11 @@ def _simulate(
     n_samples: int,
     n_features: int | tuple[int, int],
     n_components: int,
-    n_active: int | None,
-    law: str,
-    correlation: float,
-    rng: Any,
+    *,
+    n_active: int | None = None,
+    law: Law = "gaussian",
+    correlation: float = 0.0,
+    rng: Any = None,
 ) -> JointData:
     rng = np.random.default_rng(rng)
     n1, n2 = (n_features, n_features) if isinstance(n_features, int) else n_features
@@ -90,21 +91,20 @@ def make_bilinear(
     n_samples: int = 1000,
     n_features: int | tuple[int, int] = 50,
     n_components: int = 5,
-    *,
-    n_active: int | None = None,
-    law: Law = "gaussian",
-    correlation: float = 0.0,
-    rng: Any = None,
+    **options: Any,
 ) -> JointData:
     """y = a'U V'b + N(0, 1): odd in both blocks.
 
     Parameters
     ----------
-    n_samples, n_features, n_components : rows, columns per block, rank.
-    n_active : columns per block that carry the embedding; None for all.
-    law : "gaussian", "uniform" on [-sqrt 3, sqrt 3] or standardised "poisson" with mean 4.
-    correlation : correlation of a_j with b_j (Gaussian law only).
-    rng : seed or Generator.
+    n_samples, n_features, n_components : rows, columns per block (one number or two), rank.
+    n_active : int, optional
+        Columns per block that carry the embedding; all by default.
+    law : {"gaussian", "uniform", "poisson"}
+        Law of the columns: standard Gaussian, uniform on [-sqrt 3, sqrt 3], standardised Poisson(4).
+    correlation : float
+        Correlation of a_j with b_j (Gaussian law only).
+    rng : seed or Generator
 
     Examples
     --------
@@ -112,86 +112,41 @@ def make_bilinear(
     >>> X.shape, y.shape, loadings["a"].shape
     ((200, 20), (200,), (10, 2))
     """
-    return _simulate(
-        lambda u, v: np.sum(u * v, axis=1),
-        _gaussian_noise,
-        n_samples,
-        n_features,
-        n_components,
-        n_active,
-        law,
-        correlation,
-        rng,
-    )
+    return _simulate(_product, _gaussian_noise, n_samples, n_features, n_components, **options)
 
 
 def make_rbf(
-    n_samples: int = 1000,
-    n_features: int | tuple[int, int] = 50,
-    n_components: int = 5,
-    *,
-    n_active: int | None = None,
-    law: Law = "gaussian",
-    correlation: float = 0.0,
-    rng: Any = None,
+    n_samples: int = 1000, n_features: int | tuple[int, int] = 50, n_components: int = 5, **options: Any
 ) -> JointData:
-    """y ~ Bernoulli(exp(-||U'a - V'b||^2)); parameters as in `make_bilinear`."""
-    return _simulate(
-        lambda u, v: np.exp(-np.sum((u - v) ** 2, axis=1)),
-        _bernoulli,
-        n_samples,
-        n_features,
-        n_components,
-        n_active,
-        law,
-        correlation,
-        rng,
-    )
+    """y ~ Bernoulli(exp(-||U'a - V'b||^2)); options as in `make_bilinear`."""
+    return _simulate(_rbf, _bernoulli, n_samples, n_features, n_components, **options)
 
 
 def make_even(
-    n_samples: int = 1000,
-    n_features: int | tuple[int, int] = 50,
-    n_components: int = 5,
-    *,
-    n_active: int | None = None,
-    law: Law = "gaussian",
-    correlation: float = 0.0,
-    rng: Any = None,
+    n_samples: int = 1000, n_features: int | tuple[int, int] = 50, n_components: int = 5, **options: Any
 ) -> JointData:
-    """y = sum_j (U'a)_j^2 (V'b)_j^2 + N(0, 1): even in both blocks; parameters as in `make_bilinear`."""
-    return _simulate(
-        lambda u, v: np.sum(u**2 * v**2, axis=1),
-        _gaussian_noise,
-        n_samples,
-        n_features,
-        n_components,
-        n_active,
-        law,
-        correlation,
-        rng,
-    )
+    """y = sum_j (U'a)_j^2 (V'b)_j^2 + N(0, 1): even in both blocks; options as in `make_bilinear`."""
+    return _simulate(_squares, _gaussian_noise, n_samples, n_features, n_components, **options)
 
 
 def make_additive(
-    n_samples: int = 1000,
-    n_features: int | tuple[int, int] = 50,
-    n_components: int = 1,
-    *,
-    n_active: int | None = None,
-    law: Law = "gaussian",
-    correlation: float = 0.0,
-    rng: Any = None,
+    n_samples: int = 1000, n_features: int | tuple[int, int] = 50, n_components: int = 1, **options: Any
 ) -> JointData:
-    """y = sum_j (u_j - 1)^3/6 + 3 tanh(v_j) + N(0, 1): no interaction; parameters as in `make_bilinear`."""
-    return _simulate(
-        lambda u, v: np.sum((u - 1) ** 3 / 6 + 3 * np.tanh(v), axis=1),
-        _gaussian_noise,
-        n_samples,
-        n_features,
-        n_components,
-        n_active,
-        law,
-        correlation,
-        rng,
-    )
+    """y = sum_j (u_j - 1)^3/6 + 3 tanh(v_j) + N(0, 1): no interaction; options as in `make_bilinear`."""
+    return _simulate(_additive, _gaussian_noise, n_samples, n_features, n_components, **options)
+
+
+def _product(u: Array, v: Array) -> Array:
+    return np.sum(u * v, axis=1)
+
+
+def _rbf(u: Array, v: Array) -> Array:
+    return np.exp(-np.sum((u - v) ** 2, axis=1))
+
+
+def _squares(u: Array, v: Array) -> Array:
+    return np.sum(u**2 * v**2, axis=1)
+
+
+def _additive(u: Array, v: Array) -> Array:
+    return np.sum((u - 1) ** 3 / 6 + 3 * np.tanh(v), axis=1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from .. import datasets
 from .._progress import track
@@ -123,7 +124,8 @@ def measure(
     """Every curve of every panel, with an independent child seed for each repetition of each point."""
     total = sum(len(panel.points) for panel in panels) * repetitions
     curves = []
-    with track(total, title, show=progress) as advance:
+    # one thread: the products are small, and threads that wait for a busy core cost more than they save
+    with threadpool_limits(1), track(total, title, show=progress) as advance:
         for panel, panel_seed in zip(panels, np.random.SeedSequence(rng).spawn(len(panels)), strict=True):
             found: dict[str, list[list[float]]] = {label: [] for label in panel.points[0].estimators}
             for point, seed in zip(panel.points, panel_seed.spawn(len(panel.points)), strict=True):

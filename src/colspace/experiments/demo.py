@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from ..displays import EmbeddingDisplay, LoadingsDisplay, SingularValuesDisplay
 from ..displays._style import pyplot
@@ -146,8 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     mpl.use("Agg")
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
-    for section in SECTIONS:
-        section(out, console)
+    with threadpool_limits(1):
+        for section in SECTIONS:
+            section(out, console)
 
 
 if __name__ == "__main__":

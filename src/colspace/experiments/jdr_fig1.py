@@ -71,7 +71,7 @@ QUICK = (
         selection_rows=(2_000, 4_000, 8_000, 16_000),
         selection_width=60,
         selection_size=10,
-        sizes=(6, 8, 12, 16),
+        sizes=(6, 10, 16),
         sizes_rows=16_000,
     ),
     Grid(
@@ -81,14 +81,14 @@ QUICK = (
         rows_width=30,
         widths=(20, 40, 60),
         widths_rows=128_000,
-        selection_rows=(64_000, 96_000, 160_000),
+        selection_rows=(64_000, 128_000, 256_000),
         selection_width=30,
         selection_size=10,
-        sizes=(6, 8, 12, 16),
+        sizes=(6, 10, 16),
         sizes_rows=128_000,
     ),
 )
-REPETITIONS = {True: 4, False: 100}
+REPETITIONS = {True: 8, False: 100}
 
 NOTES = (
     "The error is proportional to sqrt(n - r), so the slope in n is above 1/2 where n is not far above r = 5.",
@@ -126,7 +126,7 @@ def panels(grid: Grid) -> list[Panel]:
         ),
         Panel(
             f"{grid.label}: sparsity, with selection",
-            f"active columns per block s (n = {grid.selection_width}, m = {grid.sizes_rows // 1000}k)",
+            f"active columns s (n = {grid.selection_width}, m = {grid.sizes_rows // 1000}k)",
             [_point(grid, s, grid.sizes_rows, grid.selection_width, s, _selections(s)) for s in grid.sizes],
             {"paper": 1.0},
         ),
@@ -146,7 +146,7 @@ def _point(
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Measure all eight panels; four repetitions when quick, one hundred otherwise."""
+    """Measure all eight panels; eight repetitions when quick, one hundred otherwise."""
     found = [panel for grid in (QUICK if quick else FULL) for panel in panels(grid)]
     title = "Joint reduction: error against rows, columns and sparsity (r = 5)"
     curves = measure(found, REPETITIONS[quick], rng, title="jdr-fig1", progress=progress)

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -21,13 +20,13 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names
 from ..moments import TripleMoments, centre
 from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
-from ._linear import LinearReductionMixin, column_labels, linear_transform, table_dtype
+from ._linear import BlockReductionMixin, column_labels, table_dtype
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, permutation_rank_test
 from ._source import Source
 
 
-class JointReduction(LinearReductionMixin, BaseEstimator):
+class JointReduction(BlockReductionMixin, BaseEstimator):
     r"""Supervised reduction of one or more blocks of columns, jointly.
 
     The response depends on the blocks a, b, ... only through :math:`U^\top a, V^\top b, \dots`; the link
@@ -278,51 +277,25 @@ class JointReduction(LinearReductionMixin, BaseEstimator):
 
     def _store(self, problem: Problem, solution: Solution) -> Self:
         blocks = problem.blocks
-        loadings = [L.astype(self._dtype) for L in solution.loadings]
-        r = loadings[0].shape[1]
-        self.n_components_ = r
+        self._store_blocks(blocks, solution.loadings, solution.values, solution.mean, self._dtype)
         self.n_samples_seen_ = solution.count
         self.solver_ = solution.solver
-        self.loadings_ = dict(zip(blocks.names, loadings, strict=True))
-        self.singular_values_ = dict(zip(blocks.names, solution.values, strict=True))
         self.shrinkage_ = dict(zip(blocks.names, solution.shrinkage, strict=True))
-        self.blocks_ = dict(zip(blocks.names, blocks.columns, strict=True))
         self.selected_ = {
             n: c[s] for n, c, s in zip(blocks.names, blocks.columns, solution.supports, strict=True)
         }
-        self.mean_ = np.zeros(self.n_features_in_)
-        self.mean_[np.concatenate(blocks.columns)] = solution.mean
-        self.components_ = np.zeros((len(blocks) * r, self.n_features_in_), dtype=self._dtype)
-        for b, (columns, L) in enumerate(zip(blocks.columns, loadings, strict=True)):
-            self.components_[b * r : (b + 1) * r, columns] = L.T
         return self
 
     def transform(self, X: Any) -> Any:
         """Embed rows: the blocks' directions applied to centred columns, side by side."""
-        self._check_fitted()
-        X = check_table(self, X, reset=False)
-        return linear_transform(X, self.mean_, self.components_)
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            more = "; call fit first"
-            if hasattr(self, "_stream"):
-                more = (
-                    f": partial_fit has seen {self._stream.count} rows, but whiten='full' needs more rows "
-                    "than columns per block, and y must vary; add rows, or set shrinkage"
-                )
-            msg = f"This {type(self).__name__} instance is not fitted yet{more}"
+        if hasattr(self, "_stream") and not hasattr(self, "loadings_"):
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet: partial_fit has seen {self._stream.count} "
+                "rows, but whiten='full' needs more rows than columns per block, and y must vary; add "
+                "rows, or set shrinkage"
+            )
             raise NotFittedError(msg)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the embedding's columns: ``block__0``, or ``jointreduction0`` without blocks."""
-        self._check_fitted()
-        if self.blocks is None:
-            stem = type(self).__name__.lower()
-            return np.asarray([f"{stem}{k}" for k in range(self.n_components_)], dtype=object)
-        return np.asarray(
-            [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
-        )
+        return super().transform(X)
 
     def rank_test(
         self,

@@ -16,6 +16,7 @@ from .._response import check_varies
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
+from ._linear import check_block_widths
 from ._proxies import (
     Unfolded,
     block_pairs,
@@ -55,13 +56,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         blocks = self.blocks
-        narrow = int(np.argmin(blocks.widths))
-        if not isinstance(self.n_components, str) and self.n_components > blocks.widths[narrow]:
-            msg = (
-                f"n_components={self.n_components} is more than the {blocks.widths[narrow]} columns of block "
-                f"{blocks.names[narrow]!r} (n_features = {blocks.n_features}); lower n_components or widen the block"
-            )
-            raise ValueError(msg)
+        if not isinstance(self.n_components, str):
+            check_block_widths(self.n_components, blocks)
         if self.n_selected is not None and self.whiten == "full":
             msg = "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
             raise ValueError(msg)

@@ -71,6 +71,47 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
 
+class BlockReductionMixin(LinearReductionMixin):
+    """Directions kept block by block: ``loadings_``, ``components_``, and names ``block__k``."""
+
+    blocks: Any
+
+    def _store_blocks(
+        self, blocks: Blocks, loadings: Sequence[Array], values: Sequence[Array], mean: Array, dtype: Any
+    ) -> None:
+        """Set the learned attributes from loadings in block order."""
+        names, r = blocks.names, loadings[0].shape[1]
+        self.n_components_ = r
+        self.loadings_ = {name: L.astype(dtype) for name, L in zip(names, loadings, strict=True)}
+        self.singular_values_ = dict(zip(names, values, strict=True))
+        self.blocks_ = dict(zip(names, blocks.columns, strict=True))
+        self.mean_ = np.zeros(blocks.n_features)
+        self.mean_[np.concatenate(blocks.columns)] = mean
+        self.components_ = np.zeros((len(blocks) * r, blocks.n_features), dtype=dtype)
+        for b, (columns, L) in enumerate(zip(blocks.columns, loadings, strict=True)):
+            self.components_[b * r : (b + 1) * r, columns] = L.T
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the embedding's columns: ``block__0``, or the class name and a number without blocks."""
+        check_is_fitted(self)
+        if self.blocks is None:
+            return super().get_feature_names_out(input_features)
+        return np.asarray(
+            [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
+        )
+
+
+def check_block_widths(n_components: int, blocks: Blocks) -> None:
+    """Refuse more directions than the narrowest block has columns."""
+    narrow = int(np.argmin(blocks.widths))
+    if n_components > blocks.widths[narrow]:
+        msg = (
+            f"n_components={n_components} is more than the {blocks.widths[narrow]} columns of block "
+            f"{blocks.names[narrow]!r} (n_features = {blocks.n_features}); lower n_components or widen the block"
+        )
+        raise ValueError(msg)
+
+
 def one_block(n_features: int) -> Blocks:
     """The whole table as one block."""
     return Blocks(("x",), (np.arange(n_features),), n_features)

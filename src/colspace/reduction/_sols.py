@@ -10,14 +10,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names
 from ..factor import Whitener, full_whitener, left_singular
 from ..moments import SlicedMoments, centre, is_flat
-from ._linear import LinearReductionMixin, column_labels, table_dtype, table_shrinkage, table_whitener
+from ._linear import (
+    BlockReductionMixin,
+    check_block_widths,
+    column_labels,
+    table_dtype,
+    table_shrinkage,
+    table_whitener,
+)
 from ._sliced import collect_slices, refuse_dask, slice_responses
 from ._source import Source
 
@@ -25,7 +32,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class StructuredOLS(LinearReductionMixin, BaseEstimator):
+class StructuredOLS(BlockReductionMixin, BaseEstimator):
     r"""Structured ordinary least squares (sOLS): least-squares directions and their parts in blocks of columns.
 
     The regression of y on the whole table, and the regressions within sub-populations h, give the directions
@@ -135,18 +142,10 @@ class StructuredOLS(LinearReductionMixin, BaseEstimator):
         for s in blocks.slices:
             w = full_whitener(r.covariance[s, s], r.count, self.shrinkage_)
             L, found = block_directions(w, coefficients[s], self.n_components)
-            loadings.append(L.astype(table_dtype(X)))
+            loadings.append(L)
             values.append(found)
-        self.n_components_ = self.n_components
         self.n_directions_ = r.cross.shape[1]
-        self.loadings_ = dict(zip(blocks.names, loadings, strict=True))
-        self.singular_values_ = dict(zip(blocks.names, values, strict=True))
-        self.blocks_ = dict(zip(blocks.names, blocks.columns, strict=True))
-        self.mean_ = np.zeros(self.n_features_in_)
-        self.mean_[columns] = r.mean
-        self.components_ = np.zeros((len(blocks) * self.n_components, self.n_features_in_), table_dtype(X))
-        for b, (held, L) in enumerate(zip(blocks.columns, loadings, strict=True)):
-            self.components_[b * self.n_components : (b + 1) * self.n_components, held] = L.T
+        self._store_blocks(blocks, loadings, values, r.mean, table_dtype(X))
         return self
 
     def _regressions(self, source: Source, table: Blocks, groups: Any) -> Regressions:
@@ -171,13 +170,7 @@ class StructuredOLS(LinearReductionMixin, BaseEstimator):
         return slice_regressions(m, source.y, slices, counts)
 
     def _check_components(self, blocks: Blocks, n_directions: int) -> None:
-        narrow = int(np.argmin(blocks.widths))
-        if self.n_components > blocks.widths[narrow]:
-            msg = (
-                f"n_components={self.n_components} is more than the {blocks.widths[narrow]} columns of block "
-                f"{blocks.names[narrow]!r} (n_features = {self.n_features_in_}); lower n_components or widen the block"
-            )
-            raise ValueError(msg)
+        check_block_widths(self.n_components, blocks)
         if self.n_components > n_directions:
             msg = (
                 f"n_components={self.n_components} is more than the {n_directions} least-squares direction(s) that "
@@ -185,15 +178,6 @@ class StructuredOLS(LinearReductionMixin, BaseEstimator):
                 "groups, or use JointReduction"
             )
             raise ValueError(msg)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the embedding's columns: ``block__0``, or ``structuredols0`` without blocks."""
-        check_is_fitted(self)
-        if self.blocks is None:
-            return super().get_feature_names_out(input_features)
-        return np.asarray(
-            [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
-        )
 
 
 @dataclass(frozen=True)
