@@ -154,6 +154,15 @@ def test_demo_section_on_a_cut(tmp_path, monkeypatch):
     ]
 
 
+def test_demo_interaction_is_seen_by_joint_reduction_only(tmp_path):
+    console = Console(record=True, width=120)
+    demo.interaction_section(tmp_path, console)
+    rows = [line for line in console.export_text().splitlines() if "±" in line]
+    joint, pls, pca = (float(row.split("│")[3].split("±")[0]) for row in rows)
+    assert joint > 0.6
+    assert max(pls, pca) < 0.05
+
+
 def test_demo_compares_at_equal_numbers_of_components():
     X, y = demo.breast_cancer()
     rows = demo.compare(X.iloc[::2], y.iloc[::2], per_block=(2,), folds=3)
