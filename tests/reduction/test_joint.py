@@ -278,6 +278,21 @@ def test_randomised_is_reproducible_and_streams_dask(data):
     assert difference(one.loadings_, lazy.loadings_) < SAME
 
 
+@pytest.mark.parametrize("solver", ["randomized", "countsketch"])
+@pytest.mark.parametrize("whiten", ["full", "diagonal", None])
+def test_sparse_sketches_are_centred_implicitly(solver, whiten):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((800, 16)) < 0.3, 5 + rng.standard_normal((800, 16)), 0.0)  # means far from zero
+    Y = np.column_stack([X[:, 0] * X[:, 9] + X[:, 1], X[:, 2] ** 2])
+    blocks = {"a": slice(0, 8), "b": slice(8, 16)}
+    options = {"blocks": blocks, "solver": solver, "whiten": whiten, "random_state": 0, "n_power": 1}
+    for moments in ("joint", "all"):
+        for response in (Y[:, 0], Y):
+            dense = JointReduction(2, moments=moments, **options).fit(X, response)
+            csr = JointReduction(2, moments=moments, **options).fit(sparse.csr_array(X), response)
+            assert difference(dense.loadings_, csr.loadings_) < SAME
+
+
 def test_auto_solver_switches_by_width():
     rng = np.random.default_rng(0)
     S = sparse.random_array((500, 5000), density=0.002, rng=rng, format="csr")

@@ -28,6 +28,8 @@ class RankTest:
         p-value of "rank at most k" for k = 0, 1, ..., n_components (or the largest k tried).
     statistics : ndarray
         The observed statistic at each k.
+    null_statistics : ndarray (number of k, permutations)
+        The statistics of permuted data at each k.
     spectrum, null_spectrum : ndarray
         Observed singular values (root sum of squares over blocks), and those of data whose rows of y were
         permuted (permutations x values).
@@ -36,6 +38,7 @@ class RankTest:
     n_components: int
     p_values: Array
     statistics: Array
+    null_statistics: Array
     spectrum: Array
     null_spectrum: Array
     alpha: float
@@ -84,6 +87,7 @@ def permutation_rank_test(
     Z = np.hstack([Z[:, s] @ U for s, U in zip(slices, bases, strict=True)])
     p_values: list[float] = []
     statistics: list[float] = []
+    null_statistics: list[Array] = []
     null_spectrum = np.zeros((n_permutations, length))
     for k in range(length):
         statistic = float(spectrum[k] ** 2)
@@ -104,6 +108,7 @@ def permutation_rank_test(
         p = (1.0 + np.sum(null >= statistic)) / (1.0 + n_permutations)
         p_values.append(float(p))
         statistics.append(statistic)
+        null_statistics.append(null)
         if p > alpha:
             break
     rejected = sum(p <= alpha for p in p_values)
@@ -111,6 +116,7 @@ def permutation_rank_test(
         n_components=min(rejected, max_components),
         p_values=np.array(p_values),
         statistics=np.array(statistics),
+        null_statistics=np.array(null_statistics),
         spectrum=spectrum,
         null_spectrum=null_spectrum,
         alpha=alpha,
