@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -97,6 +98,9 @@ def test_stack_blocks_arrays_sparse_and_frames():
     )
     assert list(F.columns) == ["p__u", "p__v", "q__u"]
     assert columns("prefix", list(F.columns)) == {"p": [0, 1], "q": [2]}
+    P, _ = stack_blocks({"p": pl.DataFrame({"u": [1.0]}), "q": pl.DataFrame({"u": [2.0]})})
+    assert isinstance(P, pl.DataFrame)
+    assert P.columns == ["p__u", "q__u"]
 
 
 def test_stack_blocks_errors():
@@ -109,5 +113,9 @@ def test_stack_blocks_errors():
         stack_blocks([A, A], ["x", "x"])
     with pytest.raises(ValueError, match="'b' must be 2-D"):
         stack_blocks([A, A[:, 0]])
+    with pytest.raises(ValueError, match="no block can be called that"):
+        stack_blocks({"keep": A, "drop": A})
+    with pytest.raises(ValueError, match="of one kind"):
+        stack_blocks([pd.DataFrame(A), A])
     with pytest.raises(ValueError, match="share one index"):
         stack_blocks([pd.DataFrame(A), pd.DataFrame(A, index=[5, 6, 7])])

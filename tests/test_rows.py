@@ -98,6 +98,8 @@ def test_errors(table):
     X, y = table
     with pytest.raises(TypeError, match="at least one array"):
         reduce_rows(gram)
+    with pytest.raises(ValueError, match="chunk=0 must be at least 1 row"):
+        reduce_rows(gram, X, chunk=0)
     with pytest.raises(ValueError, match="different numbers of rows"):
         reduce_rows(gram, X, y[:-1])
     with pytest.raises(ValueError, match="0 rows"):

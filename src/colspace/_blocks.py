@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -48,7 +49,7 @@ def parse_blocks(blocks: Any, n_features: int, feature_names: Sequence[str] | No
 
     ``None`` is one block of all columns; ``"prefix"`` groups columns by the text before ``__``;
     a mapping gives name -> columns (names, shell patterns such as ``"g_*"``, positions, slices or a
-    boolean mask). The key ``"drop"`` names columns to leave out (``"*"``: all that remain).
+    boolean mask; integers are always positions). The key ``"drop"`` names columns to leave out (``"*"``: all that remain).
 
     Examples
     --------
@@ -239,6 +240,9 @@ def stack_blocks(tables: Any, names: Sequence[str] | None = None) -> tuple[Any, 
         raise ValueError(msg)
     if names is None:
         names = [chr(ord("a") + i) if i < 26 else f"block{i}" for i in range(len(tables))]
+    if _DROP in names:
+        msg = "'drop' names the columns to leave out, so no block can be called that; choose another name"
+        raise ValueError(msg)
     if len(names) != len(tables) or len(set(names)) < len(names):
         msg = f"need one distinct name per table: {len(tables)} tables, names {list(names)}"
         raise ValueError(msg)
@@ -257,13 +261,18 @@ def stack_blocks(tables: Any, names: Sequence[str] | None = None) -> tuple[Any, 
 
 
 def _side_by_side(tables: list[Any], names: list[str]) -> Any:
-    if any(hasattr(t, "iloc") for t in tables):
-        import pandas as pd
-
-        if not all(isinstance(t, pd.DataFrame) and t.index.equals(tables[0].index) for t in tables):
-            msg = "DataFrames must all be pandas and share one index; align them with .loc or .reset_index first"
+    frames = [nw.from_native(t, pass_through=True) for t in tables]
+    if any(isinstance(f, nw.DataFrame) for f in frames):
+        if len({type(t) for t in tables}) > 1:
+            msg = (
+                f"tables must be of one kind, got {sorted({type(t).__name__ for t in tables})}; convert them"
+            )
             raise ValueError(msg)
-        return pd.concat([t.add_prefix(f"{n}__") for n, t in zip(names, tables, strict=True)], axis=1)
+        if hasattr(tables[0], "iloc") and not all(t.index.equals(tables[0].index) for t in tables):
+            msg = "DataFrames must share one index; align them with .loc or .reset_index first"
+            raise ValueError(msg)
+        renamed = [f.rename({c: f"{n}__{c}" for c in f.columns}) for n, f in zip(names, frames, strict=True)]
+        return nw.concat(renamed, how="horizontal").to_native()
     if any(sparse.issparse(t) for t in tables):
         return sparse.hstack(tables, format="csr")
     return np.hstack(tables)

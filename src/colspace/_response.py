@@ -19,6 +19,10 @@ class HeavyTailWarning(UserWarning):
     """The response has heavier tails than the theory of the estimator allows."""
 
 
+class ConstantResponseError(ValueError):
+    """The response is the same in every row."""
+
+
 @dataclass(frozen=True)
 class ResponseEncoder:
     """Turns y into a float matrix (rows x responses), the same way for every chunk.
@@ -48,6 +52,7 @@ class ResponseEncoder:
 
     def _indicators(self, y: NDArray[Any]) -> Array:
         assert self.classes is not None
+        _check_no_gaps(y)
         found, inverse = np.unique(y, return_inverse=True)
         place = {label: i for i, label in enumerate(self.classes.tolist())}
         unknown = [label for label in found.tolist() if label not in place]
@@ -76,15 +81,18 @@ def make_encoder(
         )
         raise ValueError(msg)
     values = y if getattr(y, "dtype", None) is not None and hasattr(y, "shape") else np.asarray(y)
-    if response == "labels" or _holds_labels(values):
+    if getattr(values.dtype, "kind", "") in "mM":
+        msg = f"y holds dates ({values.dtype}); turn them into numbers first, e.g. days since the first one"
+        raise ValueError(msg)
+    if classes is not None or holds_labels(values, response):
         if response not in (None, "labels"):
             msg = f"response={response!r} needs numbers, but y holds class labels; use response=None"
             raise ValueError(msg)
         return _label_encoder(np.asarray(values), classes, streaming)
     if isinstance(response, str) and response == "rank" and streaming:
         msg = (
-            "response='rank' needs all of y at once, so it does not work in chunks. Remedy: a fixed "
-            "transform, e.g. response=np.arctan, or np.sign of the centred response"
+            "response='rank' needs all of y at once, so it does not work in chunks. Remedy: a function of "
+            "single values, e.g. response=np.arctan"
         )
         raise ValueError(msg)
     if isinstance(response, str):
@@ -95,12 +103,38 @@ def make_encoder(
     return ResponseEncoder(function=function, n_responses=encoder(y).shape[1])
 
 
-def _holds_labels(values: Any) -> bool:
+def holds_labels(values: Any, response: Any) -> bool:
+    """Whether a y (or a chunk of it) is to be taken as class labels."""
+    if isinstance(response, str) and response == "labels":
+        return True
     kind = getattr(values.dtype, "kind", "O")
     if kind == "O" and not hasattr(values, "cat"):
         types = set(map(type, np.asarray(values).ravel().tolist()))
         return any(issubclass(t, str | bool | np.bool_) for t in types)
     return kind in "USb" or hasattr(values, "cat") or str(values.dtype) in ("str", "string", "category")
+
+
+def _check_no_gaps(labels: NDArray[Any]) -> None:
+    if any(v is None or type(v).__name__ == "NAType" or v != v for v in set(labels.tolist())):  # noqa: PLR0124
+        msg = "y contains missing labels (None or NaN); drop those rows first"
+        raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """Labels seen so far; merges by ``+``."""
+
+    labels: frozenset[Any]
+
+    def __add__(self, other: LabelSet) -> LabelSet:
+        return LabelSet(self.labels | other.labels)
+
+
+def label_set(y: Any) -> LabelSet:
+    """The labels of a chunk of y."""
+    values = np.asarray(y).ravel()
+    _check_no_gaps(values)
+    return LabelSet(frozenset(values.tolist()))
 
 
 def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> ResponseEncoder:
@@ -109,10 +143,7 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
     if values.ndim != 1:
         msg = f"class labels must be one column, got shape {values.shape}; encode several label columns yourself"
         raise ValueError(msg)
-    missing = type(None) in set(map(type, values.tolist())) or bool(np.any(values != values))  # noqa: PLR0124
-    if missing:
-        msg = "y contains missing labels (None or NaN); drop those rows first"
-        raise ValueError(msg)
+    _check_no_gaps(values)
     if classes is None:
         if streaming:
             msg = (
@@ -120,7 +151,17 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
             )
             raise ValueError(msg)
         classes = np.unique(values)
+        if len(classes) > max(20, len(values) // 5) and classes.dtype.kind in "OUS":
+            warnings.warn(
+                f"y has {len(classes)} different labels in {len(values)} rows. If they are numbers stored as text, "
+                "convert them (pandas.to_numeric) so that y is not taken as classes",
+                UserWarning,
+                stacklevel=5,
+            )
     classes = np.asarray(classes)
+    if len(set(classes.tolist())) < len(classes):
+        msg = f"classes has duplicates: {classes.tolist()}; name each class once"
+        raise ValueError(msg)
     if len(classes) < 2:
         msg = f"y has one class only ({classes.tolist()[0]!r}); at least two are needed to find directions"
         raise ValueError(msg)
@@ -145,7 +186,7 @@ def check_varies(variance: Array) -> None:
     if flat.size:
         which = f"column {flat[0]} of y" if len(variance) > 1 else "y"
         msg = f"{which} is constant: no direction can matter for it; check that it is the right column"
-        raise ValueError(msg)
+        raise ConstantResponseError(msg)
 
 
 def tail_index(y: Any) -> float:

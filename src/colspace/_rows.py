@@ -34,9 +34,9 @@ def is_chunk_iterator(x: object) -> bool:
     return isinstance(x, Iterator)
 
 
-def chunk_rows(*arrays: Any) -> int:
-    """Rows per chunk so that the chunks of all arrays together take about ``CHUNK_BYTES``."""
-    row_bytes = 0
+def chunk_rows(*arrays: Any, extra: int = 0) -> int:
+    """Rows per chunk so that the chunks of all arrays, and ``extra`` columns, take about ``CHUNK_BYTES``."""
+    row_bytes = 8 * extra
     for array in arrays:
         if sparse.issparse(array):
             row_bytes += 12 * max(1, array.nnz // max(1, array.shape[0]))
@@ -74,6 +74,9 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
     if not arrays:
         msg = "reduce_rows needs at least one array of rows"
         raise TypeError(msg)
+    if chunk is not None and chunk < 1:
+        msg = f"chunk={chunk} must be at least 1 row, or None for about 8 MB"
+        raise ValueError(msg)
     if any(is_dask(a) for a in arrays):
         return _reduce_dask(statistic, arrays, chunk)
     if is_chunk_iterator(arrays[0]):
@@ -124,10 +127,22 @@ def _reduce_dask(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: in
 
 def _partition(statistic: Callable[..., S], chunk: int | None, *parts: Any) -> S | None:
     """The statistic of one partition, itself taken in chunks; None when it has no rows."""
-    local = tuple(p if sparse.issparse(p) else np.asarray(p) for p in parts)
+    local = tuple(as_array(p) for p in parts)
     if all(p.shape[0] == 0 for p in local):
         return None
     return _reduce_local(statistic, local, chunk)
+
+
+def as_array(part: Any) -> Any:
+    """A partition as an ndarray (nullable numbers as floats), or a sparse matrix as it is."""
+    if sparse.issparse(part):
+        return part
+    array = np.asarray(part)
+    if array.dtype == object and hasattr(part, "to_numpy"):
+        kinds = {t.kind for t in (part.dtypes if array.ndim == 2 else [part.dtype])}
+        if kinds <= set("biuf"):
+            return part.to_numpy(dtype=np.float64, na_value=np.nan)
+    return array
 
 
 def _sum_kept(parts: list[S | None]) -> S | None:
@@ -142,9 +157,9 @@ def dask_partitions(*arrays: Any) -> list[list[Any]]:
     lead = next(a for a in arrays if is_dask(a))
     if hasattr(lead, "to_delayed") and not hasattr(lead, "chunks"):
         return [_frame_partitions(a, lead.npartitions) for a in arrays]
-    if any(np.isnan(size) for size in lead.chunks[0]):
+    if any(np.isnan(size) for a in arrays if hasattr(a, "chunks") for size in a.chunks[0]):
         msg = (
-            "this Dask array has unknown chunk sizes, so its rows cannot be aligned with y. Remedies: "
+            "a Dask array has unknown chunk sizes, so rows of X and y cannot be aligned. Remedies: "
             "call X.compute_chunk_sizes(), build it with df.to_dask_array(lengths=True), "
             "or pass the Dask DataFrame itself together with y as a Dask Series of the same partitions"
         )

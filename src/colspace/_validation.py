@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import assert_all_finite, validate_data
 
-from ._rows import dask_partitions, is_dask
+from ._rows import as_array, dask_partitions, is_dask
 
 Array = NDArray[np.float64]
 
@@ -37,11 +37,17 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> An
 
 
 def _check_numeric_columns(X: Any) -> None:
+    columns = [str(c) for c in getattr(X, "columns", ())]
+    twice = sorted({c for c in columns if columns.count(c) > 1})
+    if twice:
+        msg = f"column names that stand twice: {twice[:5]}; rename them, so that names tell columns apart"
+        raise ValueError(msg)
     frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         return
     schema = frame.schema
-    bad = [name for name, kind in schema.items() if not (kind.is_numeric() or kind == nw.Boolean)]
+    fine = (nw.Boolean, nw.Unknown)  # unknown kinds, such as pandas' sparse columns, are left to scikit-learn
+    bad = [name for name, kind in schema.items() if not (kind.is_numeric() or kind in fine)]
     if bad:
         kinds = ", ".join(f"{name!r} ({schema[name]})" for name in bad[:5])
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
@@ -69,10 +75,19 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-    elif n_features != estimator.n_features_in_:
+        return X
+    if n_features != estimator.n_features_in_:
         msg = (
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input"
+        )
+        raise ValueError(msg)
+    seen = feature_names(estimator)
+    if names is not None and seen is not None and list(names) != list(seen):
+        wrong = next(i for i, (a, b) in enumerate(zip(names, seen, strict=True)) if a != b)
+        msg = (
+            "The feature names should match those that were passed during fit: column "
+            f"{wrong} is {names[wrong]!r}, in fit it was {seen[wrong]!r}. Use X[list(model.feature_names_in_)]"
         )
         raise ValueError(msg)
     return X
@@ -90,7 +105,7 @@ def sample_rows(X: Any, *rest: Any) -> list[Any]:
         import dask
 
         for part in zip(*dask_partitions(X, *rest), strict=True):
-            local = [np.asarray(p) for p in dask.compute(*part)]
+            local = [as_array(p) for p in dask.compute(*part)]
             if len(local[0]):
                 return local
         msg = "no rows: every partition is empty"

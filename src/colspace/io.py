@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import importlib
+import io
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +20,13 @@ from sklearn.base import BaseEstimator
 _PACKAGES = ("colspace", "numpy", "scipy", "sklearn")
 _SUFFIXES = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet"
 
+_SEPARATORS = (",", ";", "\t", "|")
+
 PathLike = str | Path
 
 
-def _require(module: str, extra: str, purpose: str) -> Any:
+def require(module: str, extra: str, purpose: str) -> Any:
+    """A module, or an ImportError that names the extra it comes with."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -54,7 +61,8 @@ def read_table(path: PathLike) -> Any:
     ----------
     path : str or Path
         CSV (``.csv``, ``.csv.gz``), tab-separated (``.tsv``) or Parquet by suffix; ``"-"`` is CSV on
-        standard input.
+        standard input. A text header that has another separator only (``;``, tab, ``,`` or ``|``) is read
+        with that one, and spaces around names are left out; warnings say so.
 
     Examples
     --------
@@ -66,7 +74,7 @@ def read_table(path: PathLike) -> Any:
     (2, 2)
     """
     kind = _kind(path)
-    pandas = _require("pandas", "cli", "reading tables")
+    pandas = require("pandas", "cli", "reading tables")
     if str(path) != "-" and not Path(path).is_file():
         what = "is a directory" if Path(path).is_dir() else "does not exist"
         msg = f"{path} {what}"
@@ -79,9 +87,7 @@ def read_table(path: PathLike) -> Any:
 
 
 def _read_parquet(pandas: Any, path: PathLike) -> Any:
-    _require("pyarrow", "cli", "reading Parquet")
-    import pyarrow
-
+    pyarrow = require("pyarrow", "cli", "reading Parquet")
     try:
         return pandas.read_parquet(path)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowIOError) as error:
@@ -90,15 +96,74 @@ def _read_parquet(pandas: Any, path: PathLike) -> Any:
 
 
 def _read_text(pandas: Any, path: PathLike, kind: str) -> Any:
-    source = sys.stdin if str(path) == "-" else path
+    expected = "\t" if kind == "tsv" else ","
     try:
-        return pandas.read_csv(source, sep="\t" if kind == "tsv" else ",")
+        source: Any = io.StringIO(sys.stdin.read()) if str(path) == "-" else path
+        separator = _separator(_header_line(source), expected)
+        if separator == expected:
+            frame = pandas.read_csv(source, sep=separator)
+        else:
+            frame, note = _read_otherwise(pandas, source, separator)
+            _note(
+                f"{path}: the header holds no {expected!r}, so columns are separated at {separator!r}{note}"
+            )
     except pandas.errors.EmptyDataError as error:
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error
     except (pandas.errors.ParserError, UnicodeDecodeError, EOFError) as error:
         msg = f"{path} is not a {kind.upper()} table: {_first_line(error)}"
         raise ValueError(msg) from error
+    bare = [str(name).strip() for name in frame.columns]
+    padded = [name for name, short in zip(frame.columns, bare, strict=True) if name != short]
+    if padded and len(set(bare)) == len(bare):
+        frame.columns = bare
+        shown = ", ".join(map(repr, padded[:3])) + (", ..." if len(padded) > 3 else "")
+        _note(f"{path}: spaces around {len(padded)} column name(s) are left out: {shown}")
+    return frame
+
+
+def _header_line(source: Any) -> str:
+    """The first line; text that was read before is set back to its start."""
+    if isinstance(source, io.StringIO):
+        line = source.readline()
+        source.seek(0)
+        return line
+    opened: Any = gzip.open if str(source).lower().endswith(".gz") else open
+    with opened(source, "rt", encoding="utf-8-sig", errors="replace") as file:
+        return str(file.readline())
+
+
+def _separator(header: str, expected: str) -> str:
+    """The expected separator, unless the header is one column with it and several with another."""
+
+    def fields(separator: str) -> int:
+        return len(next(csv.reader([header], delimiter=separator), []))
+
+    if fields(expected) > 1:
+        return expected
+    best = max(_SEPARATORS, key=fields)
+    return best if fields(best) > 1 else expected
+
+
+def _read_otherwise(pandas: Any, source: Any, separator: str) -> tuple[Any, str]:
+    """The table with a separator that was not expected; commas in numbers where that gives more numbers."""
+
+    def read(decimal: str) -> tuple[Any, int]:
+        if isinstance(source, io.StringIO):
+            source.seek(0)
+        frame = pandas.read_csv(source, sep=separator, decimal=decimal)
+        return frame, frame.select_dtypes("number").shape[1]
+
+    frame, count = read(".")
+    if separator != "," and count < frame.shape[1]:
+        other, more = read(",")
+        if more > count:
+            return other, " and ',' is the decimal mark"
+    return frame, ""
+
+
+def _note(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _first_line(error: BaseException) -> str:
@@ -119,18 +184,34 @@ def write_table(frame: Any, path: PathLike) -> None:
     1
     2
     """
-    kind = _kind(path)
-    pandas = _require("pandas", "cli", "writing tables")
-    if str(path) != "-" and not Path(path).absolute().parent.is_dir():
-        msg = f"{Path(path).absolute().parent} does not exist; make the directory first"
-        raise FileNotFoundError(msg)
+    kind = check_table_target(path)
+    pandas = require("pandas", "cli", "writing tables")
     if kind == "parquet":
-        _require("pyarrow", "cli", "writing Parquet")
         frame.to_parquet(path)
         return
     plain = isinstance(frame.index, pandas.RangeIndex) and frame.index.start == 0 and frame.index.step == 1
     target = sys.stdout if str(path) == "-" else path
     frame.to_csv(target, sep="\t" if kind == "tsv" else ",", index=not plain)
+
+
+def check_table_target(path: PathLike) -> str:
+    """The format that `write_table` would write; refuses what it could not write."""
+    kind = _kind(path)
+    if kind == "parquet":
+        require("pyarrow", "cli", "writing Parquet")
+    if str(path) != "-":
+        _check_target(path)
+    return kind
+
+
+def _check_target(path: PathLike) -> None:
+    directory = Path(path).absolute().parent
+    if not directory.is_dir():
+        msg = f"{path} cannot be written: {directory} does not exist; make the directory first"
+        raise FileNotFoundError(msg)
+    if Path(path).is_dir():
+        msg = f"{path} cannot be written: it is a directory; name a file in it"
+        raise IsADirectoryError(msg)
 
 
 # ---------------------------------------------------------------------- estimators
@@ -154,15 +235,21 @@ def save(estimator: Any, path: PathLike) -> None:
     >>> load(path).transform(X).shape
     (500, 2)
     """
-    skops = _require("skops.io", "save", "saving estimators")
+    skops = check_model_target(path)
     data = skops.dumps(_rewrite(estimator, _freeze_keys))
     _check_trusted(skops.get_untrusted_types(data=data), f"{type(estimator).__name__} cannot be saved")
     Path(path).write_bytes(data)
 
 
+def check_model_target(path: PathLike) -> Any:
+    """The module that `save` writes with; refuses a path that it could not write."""
+    _check_target(path)
+    return require("skops.io", "save", "saving estimators")
+
+
 def load(path: PathLike) -> Any:
     """Read an estimator written by `save`; files that name any other type are refused."""
-    skops = _require("skops.io", "save", "loading estimators")
+    skops = require("skops.io", "save", "loading estimators")
     if not Path(path).is_file():
         msg = f"{path} does not exist"
         raise FileNotFoundError(msg)

@@ -19,6 +19,7 @@ from colspace.factor import (
     sparse_proxy,
     unfold,
 )
+from colspace.factor import _select as select_module
 from colspace.factor import _svd as svd_module
 from colspace.metrics import subspace_distance
 
@@ -66,14 +67,16 @@ def test_ledoit_wolf_equals_scikit_learn(rng):
 def test_whitening_errors(rng):
     X = rng.standard_normal((30, 3))
     with pytest.raises(
-        ValueError, match=r"more rows than columns: 3 rows.*block 'g' has 3 columns.*shrinkage"
+        ValueError, match=r"more rows than columns are needed: 3 rows.*block 'g' has 3 columns.*shrinkage"
     ):
-        full_whitener(np.eye(3), 3, name="g")
+        full_whitener(np.eye(3), 3, what="block 'g'")
     with pytest.raises(ValueError, match=r"1 constant column\(s\).*\['b'\].*VarianceThreshold"):
         full_whitener(np.diag([1.0, 0.0, 2.0]), 30, columns=["a", "b", "c"])
     X = np.column_stack([X, X @ [1.0, 2.0, -1.0]])
     with pytest.raises(ValueError, match=r"singular: rank 3 of 4 columns.*shrinkage='auto'"):
         full_whitener(np.cov(X.T, bias=True), 30)
+    nearly = np.column_stack([X[:, :3], X[:, 3] + 1e-4 * rng.standard_normal(30)])
+    assert full_whitener(np.cov(nearly.T, bias=True), 30).cholesky is not None
     assert full_whitener(np.cov(X.T, bias=True), 30, shrinkage=0.1).cholesky is not None
     assert full_whitener(np.diag([1.0, 0.0]), 2, shrinkage=0.1).scale.tolist() == [1.0, 1.0]
 
@@ -150,6 +153,22 @@ def test_select_rows_finds_the_best_submatrix(rng):
         np.testing.assert_array_equal(masked[0][np.ix_(rows, columns)], X0[np.ix_(rows, columns)])
         assert np.count_nonzero(masked[0]) == 4
     assert hits == 30  # the planted block stands far above the noise
+
+
+def test_alternation_never_loses_and_often_gains(rng, monkeypatch):
+    def kept_energy(X0):
+        owners, features = [np.full(8, 1), np.full(8, 0)], [np.arange(8)] * 2
+        _, (rows, columns) = select_rows([X0, X0.T], owners, features, [3, 3])
+        return np.sum(X0[np.ix_(rows, columns)] ** 2)
+
+    matrices = [rng.standard_normal((8, 8)) for _ in range(40)]
+    settled = [kept_energy(X0) for X0 in matrices]
+    monkeypatch.setattr(select_module, "_SWEEPS", 1)
+    once = [kept_energy(X0) for X0 in matrices]
+    monkeypatch.setattr(select_module, "_SWEEPS", 0)
+    guess = [kept_energy(X0) for X0 in matrices]
+    assert all(a >= b - 1e-12 for a, b in zip(settled, once, strict=True))
+    assert np.mean(settled) > np.mean(once) > 1.05 * np.mean(guess)
 
 
 @pytest.mark.parametrize("make", [gaussian_sketch, count_sketch])

@@ -99,6 +99,14 @@ def test_statistics_of_different_shifts_do_not_merge():
     X, Y = data()
     with pytest.raises(ValueError, match="different shift_x"):
         plan(np.zeros(5), [0, 0])(X, Y) + plan(np.ones(5), [0, 0])(X, Y)
+    with pytest.raises(ValueError, match=r"shapes \(2,\) and \(1,\) cannot be merged"):
+        plan(np.zeros(5), np.zeros(1))(X, Y) + plan(np.zeros(5), np.zeros(1))(X, Y[:, :1])
+
+
+def test_centring_without_cross_products_needs_a_centred_y():
+    X, Y = data()
+    with pytest.raises(ValueError, match="need their cross products"):
+        centre(plan(np.zeros(5), [17.0, 0.0], OWN, ((0, 1),))(X, Y))
 
 
 @pytest.mark.parametrize("weights", [[1.0, -2.0, 0.0, 3.0], [0.0] * 4, [-1.0] * 4])
@@ -113,7 +121,8 @@ def test_weighted_gram(weights):
 
 def test_constant_columns_have_exactly_no_variance():
     X = np.column_stack([np.full(1000, 0.1), np.full(1000, 1e9 / 3), np.linspace(0, 1, 1000)])
-    for table, shift in ((X, X[:7].mean(axis=0) * (1 + 1e-15)), (sparse.csr_array(X), np.zeros(3))):
+    near = X[:7].mean(axis=0) * (1 + 1e-15)
+    for table, shift in ((X, near), (sparse.csr_array(X), near), (sparse.csr_array(X), np.zeros(3))):
         moments = column_moments(table, shift=shift)
         assert (moments.variance[:2] == 0).all()
         assert moments.variance[2] == pytest.approx(X[:, 2].var(), rel=1e-9)

@@ -30,8 +30,9 @@ from colspace import (
     StructuredOLS,
     stack_blocks,
 )
+from colspace._blocks import parse_blocks
+from colspace.factor import full_whitener
 from colspace.metrics import nsee, principal_angles
-from colspace.reduction._linear import one_block, table_whitener
 from colspace.reduction._sliced import (
     average_kernel,
     collect_slices,
@@ -389,8 +390,8 @@ def test_save_equals_statsmodels(reference):
     known = stored["save"]
     source = Source.of(X, y, None, "test")
     slices, counts = slice_responses(source.y, stored["n_slices"], labels=False)
-    m = collect_slices(source, one_block(5), slices, sum(counts), second=True)
-    w = table_whitener(m.covariance, m.n_rows)
+    m = collect_slices(source, parse_blocks(None, 5), slices, sum(counts), second=True)
+    w = full_whitener(m.covariance, m.n_rows)
     kernel = average_kernel(m.weights, np.eye(5), w.both_sides(m.slice_covariances * 20 / 19, w))
     values, vectors = eigh(kernel)
     assert_same_span(w.loadings(vectors[:, ::-1][:, :2]), np.array(known["directions"])[:, :2])

@@ -3,6 +3,7 @@
 import tracemalloc
 import warnings
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -146,7 +147,7 @@ def test_labels_are_centred_indicators(data):
 @pytest.fixture(scope="module")
 def cluster():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -393,6 +394,16 @@ def test_rank_and_selection_are_found(rule):
     assert JointReduction(rule, blocks=blocks).fit(X, y).n_components_ == 3
 
 
+def test_selection_uses_the_cross_validated_threshold(monkeypatch):
+    X, y, blocks, _ = make_bilinear(1500, 30, 2, rng=0)
+    model = JointReduction(2, blocks=blocks, whiten="diagonal", n_selected="auto")
+    counts = []
+    for factor in (0.6, 1.6):
+        monkeypatch.setattr("colspace.reduction._joint_fit.shape_by_folds", lambda *_, f=factor: (2, f))
+        counts.append(sum(len(s) for s in model.fit(X, y).selected_.values()))
+    assert counts[0] > counts[1]
+
+
 def test_auto_rank_agrees_between_array_and_dask(data):
     X, y, blocks = data
     one = JointReduction("auto", blocks=blocks).fit(X, y)
@@ -400,16 +411,17 @@ def test_auto_rank_agrees_between_array_and_dask(data):
     assert one.n_components_ == two.n_components_ == 2
 
 
-def test_no_signal_warns_and_keeps_one(data):
+@pytest.mark.parametrize("rule", ["auto", "threshold"])
+def test_no_signal_warns_and_keeps_one(data, rule):
     X, y, blocks = data
-    with pytest.warns(UserWarning, match="no singular value is above the noise"):
-        model = JointReduction("threshold", blocks=blocks).fit(X, np.random.default_rng(0).permutation(y))
+    with pytest.warns(UserWarning, match="nothing stands out of the noise"):
+        model = JointReduction(rule, blocks=blocks).fit(X, np.random.default_rng(0).permutation(y))
     assert model.n_components_ == 1
 
 
 def test_shrinkage_lets_columns_outnumber_rows():
     X, y, blocks, _ = make_bilinear(60, 40, 1, rng=0)
-    with pytest.raises(ValueError, match="needs more rows than columns"):
+    with pytest.raises(ValueError, match="more rows than columns are needed"):
         JointReduction(1, blocks={"x": slice(0, 80)}).fit(X, y)
     model = JointReduction(1, blocks=blocks, shrinkage="auto").fit(X, y)
     for b, s in blocks.items():
@@ -444,3 +456,102 @@ def test_all_moments_find_every_parity(make, r, found, missed):
     X, y, blocks, truth = make(16_000, 15, r, rng=0)
     assert nsee(truth, JointReduction(r, blocks=blocks).fit(X, y).loadings_) < found
     assert nsee(truth, JointReduction(r, blocks=blocks, moments=missed).fit(X, y).loadings_) > 0.5
+
+
+# ---------------------------------------------------------------- numbers that are easy to get wrong
+
+
+def test_integer_counts_in_sparse_tables_do_not_overflow():
+    counts = np.random.default_rng(0).integers(0, 120, (2000, 6)).astype(np.uint8)
+    y = counts[:, 0].astype(float) * counts[:, 3]
+    for options in ({"solver": "randomized", "whiten": "diagonal", "n_power": 8}, {"shrinkage": "auto"}):
+        one = JointReduction(1, random_state=0, **options).fit(sparse.csr_array(counts), y)
+        two = JointReduction(1, random_state=0, **options).fit(counts.astype(float), y)
+        assert difference(one.loadings_, two.loadings_) < 1e-8
+
+
+@pytest.mark.parametrize("density", [0.05, 1.0])
+@pytest.mark.parametrize("solver", ["exact", "randomized"])
+def test_sparse_columns_with_large_means(solver, density):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((4000, 40)) < density, rng.standard_normal((4000, 40)), 0.0)
+    X[:, 7] += 1e4 * X[:, 7].std()  # one dense column far from zero in a sparse table
+    y = X[:, 0] * X[:, 1] + 0.1 * X[:, 7] + 0.1 * rng.standard_normal(4000)
+    options = {"solver": solver, "whiten": "diagonal", "random_state": 0, "response": "rank"}
+    one = JointReduction(2, **options).fit(sparse.csr_array(X), y)
+    two = JointReduction(2, **options).fit(X, y)
+    assert difference(one.loadings_, two.loadings_) < 1e-9
+    low = one.transform(sparse.csr_array(X.astype(np.float32)))
+    np.testing.assert_allclose(low, two.transform(X.astype(np.float32)), atol=1e-5 * np.abs(low).max())
+
+
+def test_folds_are_centred_by_their_own_means():
+    rng = np.random.default_rng(3)
+    shared_part = rng.standard_normal((400, 8))
+    X = np.hstack(
+        [shared_part, shared_part + 0.3 * rng.standard_normal((400, 8))]
+    )  # strongly correlated blocks
+    y = X[:, 0] * X[:, 9] + X[:, 1] * X[:, 10] + rng.standard_normal(400) + 50.0
+    blocks = {"a": slice(0, 8), "b": slice(8, 16)}
+    one = JointReduction("auto", blocks=blocks, moments="joint").fit(X, y)
+    two = JointReduction("auto", blocks=blocks, moments="joint").fit(X - 1.0, y - 50.0)
+    lazy = JointReduction("auto", blocks=blocks, moments="joint").fit(da.from_array(X, chunks=(200, 16)), y)
+    assert one.n_components_ == two.n_components_ == lazy.n_components_
+
+
+def test_auto_works_where_a_fold_would_be_singular():
+    X, y, blocks, _ = make_bilinear(100, 45, 1, rng=0)
+    X[:, 3] = 0.0
+    X[17, 3] = 1.0  # varies in one row only
+    model = JointReduction("auto", blocks=blocks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model.fit(X, y).n_components_ >= 1
+
+
+def test_selection_never_gives_more_directions_than_columns():
+    X, y, blocks, _ = make_bilinear(4000, 10, 3, rng=0)
+    for rule in ("threshold", "auto"):
+        model = JointReduction(rule, blocks=blocks, whiten="diagonal", n_selected=2).fit(X, y)
+        assert model.n_components_ <= 2
+        assert (np.abs(model.components_).sum(axis=1) > 0).all()
+
+
+def test_dask_labels_and_float32_frames(data):
+    X, y, blocks = data
+    labels = np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])]
+    frame = pd.DataFrame(X.astype(np.float32), columns=list("abcdefghijkl")).assign(y=labels)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    columns = list("abcdefghijkl")
+    one = JointReduction(2, blocks=blocks).fit(lazy[columns], lazy["y"])
+    two = JointReduction(2, blocks=blocks).fit(frame[columns], labels)
+    assert difference(one.loadings_, two.loadings_) < 1e-5
+    assert one.components_.dtype == np.float32
+    assert one.transform(lazy[columns]).dtype == one.transform(lazy[columns]).compute().dtype == np.float32
+    three = JointReduction(2, blocks=blocks).fit(da.from_array(X, chunks=(500, 12)), labels)
+    assert difference(three.loadings_, JointReduction(2, blocks=blocks).fit(X, labels).loadings_) < SAME
+
+
+def test_many_classes_do_not_swell_the_sketches():
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((40_000, 40)), rng.integers(0, 20, 40_000)
+    tracemalloc.start()
+    JointReduction(2, response="labels", solver="randomized", random_state=0).fit(X, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * (8 << 20)
+
+
+def test_a_dask_collection_is_read_once_per_pass():
+    reads = []
+
+    def load(block_info=None):
+        reads.append(block_info[None]["chunk-location"])
+        return np.random.default_rng(block_info[None]["chunk-location"][0]).standard_normal((200, 6))
+
+    lazy = da.map_blocks(load, chunks=((200, 200, 200), (6,)), dtype=float)
+    y = np.random.default_rng(9).standard_normal(600)
+    reads.clear()
+    with dask.config.set(scheduler="synchronous"):
+        JointReduction(1).fit(lazy, y)
+    assert len(reads) == 4  # a sample from the first partition, then each of the three once

@@ -65,7 +65,7 @@ def test_rows(data):
     with pytest.raises(ValueError, match="1 sample"):
         JointReduction().fit(X[:1], y[:1])
     with pytest.raises(
-        ValueError, match=r"more rows than columns: 8 rows.*has 8 columns.*Remedies: shrinkage"
+        ValueError, match=r"more rows than columns are needed: 8 rows.*X has 8 columns.*Remedies: shrinkage"
     ):
         JointReduction().fit(X[:8], y[:8])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -127,7 +127,7 @@ def test_blocks(data):
         ({"n_selected": 3}, "which whiten='full' mixes; use whiten='diagonal'"),
         (
             {"n_selected": 5, "whiten": "diagonal"},
-            "n_selected=5 must be between 1 and the 4 columns of block 'a'",
+            "n_selected=5 must be a whole number between 1 and the 4 columns of block 'a'",
         ),
         ({"n_selected": 1, "whiten": None}, "n_selected=1 of block 'a' is less than n_components=2"),
         ({"n_selected": {"a": 2}, "whiten": None}, "n_selected names blocks"),
@@ -184,7 +184,7 @@ def test_partial_fit(data):
     model = JointReduction().partial_fit(X, y)
     with pytest.raises(ValueError, match="X has 7 features, but JointReduction is expecting 8"):
         model.partial_fit(X[:, :7], y)
-    with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
+    with pytest.raises(ValueError, match=r"y has 299 rows and 1 response\(s\), but X has 300 rows"):
         model.partial_fit(X, y[:-1])
     for options in (
         {"solver": "randomized"},
@@ -204,7 +204,7 @@ def test_partial_fit_waits_for_enough_rows(data):
     model = JointReduction()
     model.partial_fit(X[:5], y[:5])
     with pytest.raises(
-        NotFittedError, match="has seen 5 rows, but whiten='full' needs more rows than columns"
+        NotFittedError, match=r"keeps its rows and waits for more .*columns are needed: 5 rows"
     ):
         model.transform(X)
     model.partial_fit(X[5:], y[5:])
@@ -251,3 +251,127 @@ def test_rank_test_needs_rows_in_memory(data):
         JointReduction().rank_test(sparse.csr_array(X), y)
     with pytest.raises(ValueError, match="use moments='joint'"):
         JointReduction(moments="tensor", blocks={"a": slice(0, 4), "b": slice(4, 8)}).rank_test(X, y)
+
+
+def test_options_that_contradict_each_other(data):
+    X, y, blocks = data
+    cases = {
+        "belongs to whiten='full'": {"shrinkage": 0.5, "whiten": "diagonal"},
+        "has no tensor form": {"moments": "tensor", "solver": "randomized"},
+        "noise of unit-variance columns": {"n_components": "threshold", "whiten": None},
+        "must be a whole number": {"n_selected": {"a": 2.9, "b": 2}, "whiten": "diagonal"},
+        "one direction per response and y has 1": {"moments": "linear"},
+    }
+    for message, options in cases.items():
+        with pytest.raises(ValueError, match=message):
+            JointReduction(**{"n_components": 2, "blocks": blocks, **options}).fit(X, y)
+    JointReduction(2, selection="paper").fit(X, y)  # nothing is selected, so nothing to refuse
+    with pytest.raises(TypeError, match="without y"):
+        JointReduction().fit(iter([(X, y)]), y)
+
+
+@pytest.mark.parametrize(
+    "options", [{"alpha": 5}, {"max_components": -1}, {"n_permutations": 0}, {"alpha": 0.0}]
+)
+def test_rank_test_arguments(data, options):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="at least 1, alpha="):
+        JointReduction().rank_test(X, y, **options)
+
+
+def test_a_chunk_that_fails_changes_nothing(data):
+    X, y, _ = data
+    fitted = JointReduction().fit(X, y)
+    before = fitted.components_.copy()
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fitted.partial_fit(X[:, :5], np.full(300, np.nan))
+    np.testing.assert_array_equal(fitted.transform(X), (X - fitted.mean_) @ before.T)
+    stream = JointReduction().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"2 response\(s\), but"):
+        stream.partial_fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        stream.partial_fit(X, None)
+    assert stream.n_samples_seen_ == stream._stream.count == 300
+    stream.set_params(moments="joint", blocks={"a": slice(0, 4), "b": slice(4, 8)})
+    with pytest.raises(ValueError, match="blocks or moments changed"):
+        stream.partial_fit(X, y)
+
+
+def test_stream_waits_for_columns_and_classes_to_show_themselves(data):
+    X, y, _ = data
+    X = X.copy()
+    X[:100, 2] = 1.0  # constant in the first chunk only
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[250:] = "late"
+    stream = JointReduction()
+    stream.partial_fit(X[:100], labels[:100], classes=["down", "late", "up"])
+    with pytest.raises(NotFittedError, match=r"not shown every class yet .*'late'"):
+        stream.transform(X)
+    stream.partial_fit(X[100:], labels[100:])
+    whole = JointReduction().fit(X, labels)
+    np.testing.assert_allclose(np.abs(stream.components_), np.abs(whole.components_), atol=1e-9)
+    flat = JointReduction().partial_fit(X[:100], y[:100])
+    with pytest.raises(NotFittedError, match=r"1 constant column\(s\)"):
+        flat.transform(X)
+    assert flat.partial_fit(X[100:], y[100:]).transform(X).shape == (300, 2)
+    with pytest.raises(ValueError, match="classes has duplicates"):
+        JointReduction().partial_fit(X, labels, classes=["down", "down", "up"])
+
+
+def test_dask_names_gaps_and_unknown_chunks_of_y(data):
+    X, y, _ = data
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y), npartitions=3)
+    columns = list("abcdefgh")
+    model = JointReduction().fit(frame[columns], frame["y"])
+    with pytest.raises(ValueError, match="column 0 is 'h', in fit it was 'a'"):
+        model.transform(frame[columns[::-1]])
+    broken = X.copy()
+    broken[5, 2] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.transform(da.from_array(broken, chunks=(100, 8))).compute()
+    lazy = da.from_array(y, chunks=100)
+    with pytest.raises(ValueError, match="unknown chunk sizes"):
+        JointReduction().fit(da.from_array(X, chunks=(100, 8)), lazy[lazy < 1e9])
+
+
+def test_messy_tables(data):
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    twice = frame.set_axis(list("abcdefga"), axis=1)
+    with pytest.raises(ValueError, match=r"names that stand twice: \['a'\]"):
+        JointReduction().fit(twice, y)
+    reference = JointReduction().fit(frame.round(2), y).components_
+    nullable = frame.round(2).astype("Float64")
+    np.testing.assert_allclose(JointReduction().fit(nullable, y).components_, reference)
+    lazy = dd.from_pandas(nullable.assign(y=y), npartitions=2)
+    np.testing.assert_allclose(
+        np.abs(JointReduction().fit(lazy[list("abcdefgh")], lazy["y"]).components_),
+        np.abs(reference),
+        atol=1e-9,
+    )
+    thin = frame.where(frame > 1, 0.0)
+    np.testing.assert_allclose(
+        JointReduction().fit(thin.astype(pd.SparseDtype("float64", 0.0)), y).components_,
+        JointReduction().fit(thin, y).components_,
+    )
+
+
+def test_labels_that_are_not_what_they_seem(data):
+    X, y, _ = data
+    text = np.array([f"{v:.3f}" for v in y])
+    text[3] = "n/d"
+    with pytest.warns(UserWarning, match=r"different labels in 300 rows.*pandas.to_numeric"):
+        JointReduction().fit(X, text)
+    gaps = pd.Series(np.where(y > 0, "up", "down"), dtype="string")
+    gaps[7] = pd.NA
+    with pytest.raises(ValueError, match="missing labels"):
+        JointReduction().fit(X, gaps)
+    with pytest.raises(ValueError, match="y holds dates"):
+        JointReduction().fit(X, pd.date_range("2020-01-01", periods=300))
+    codes = (y > 0).astype(int) + (y > 1)
+    by_class = JointReduction().partial_fit(X, codes, classes=[0, 1, 2])
+    np.testing.assert_allclose(
+        np.abs(by_class.components_),
+        np.abs(JointReduction(response="labels").fit(X, codes).components_),
+        atol=1e-9,
+    )

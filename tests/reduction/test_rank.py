@@ -88,3 +88,13 @@ def test_held_out_gain_is_the_difference_of_squared_errors():
     ]
     np.testing.assert_allclose(held_out_gain([M], [out], 3), expected)
     np.testing.assert_allclose(held_out_gain([M, M], [out, out], 3), np.multiply(2, expected))
+
+
+def test_linear_moments_have_one_direction_per_response():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5))
+    Y = np.column_stack([X[:, 0], X[:, 1]]) + rng.standard_normal((300, 2))
+    for y, expected in ((Y[:, 0], 1), (Y, 2)):
+        result = JointReduction(moments="linear").rank_test(X, y, n_permutations=49, random_state=0)
+        assert result.n_components == expected
+        assert result.spectrum.shape == (expected,)

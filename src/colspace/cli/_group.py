@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import click
 import rich  # noqa: F401  (part of the cli extra: fail here, not in the middle of a command)
@@ -49,21 +49,18 @@ def colspace() -> None:
     """Find the few directions in a wide table that matter."""
 
 
-def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Turn the library's errors about bad input into one line and exit code 1."""
+def one_line_errors(words: Callable[[str], str] = str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Turn the library's errors about bad input into one line, put into ``words``, and exit code 1."""
 
-    @wraps(function)
-    def shell(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except _BAD_INPUT as error:
-            raise click.ClickException(" ".join(str(error).split()) or type(error).__name__) from error
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def shell(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except _BAD_INPUT as error:
+                text = " ".join(str(error).split()) or type(error).__name__
+                raise click.ClickException(words(text)) from error
 
-    return shell
+        return shell
 
-
-def stderr_console() -> Any:
-    """Console for warnings and progress."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
+    return decorate

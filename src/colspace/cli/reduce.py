@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._group import one_line_errors, stderr_console
+from ._group import one_line_errors
+from ._words import in_options, warnings_on_stderr
 
 _TOP = 5  # features shown per component
 
 
 if TYPE_CHECKING:
+    from ._table import Parts
+
     _ParamType = click.ParamType[Any]  # generic from click 8.4 on
 else:
     _ParamType = click.ParamType
@@ -51,10 +52,33 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     return blocks
 
 
+def _distinct(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    twice = [name for name in dict.fromkeys(given) if given.count(name) > 1]
+    if twice:
+        msg = f"{twice[0]!r} is given twice; name each column once"
+        raise click.BadParameter(msg, ctx=ctx, param=param)
+    return given
+
+
+def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> str | tuple[str, ...]:
+    names = tuple(name.strip() for name in given.split(","))
+    return names[0] if len(names) == 1 else names
+
+
 @click.command("reduce")
 @click.argument("table")
 @click.option(
-    "-y", "--response", "responses", multiple=True, required=True, help="Response column; repeatable."
+    "-y",
+    "--response",
+    "responses",
+    multiple=True,
+    required=True,
+    callback=_distinct,
+    metavar="COLUMN",
+    help="Response column, numbers or class labels; repeatable.",
+)
+@click.option(
+    "--rank-response", is_flag=True, help="Replace the response by its ranks: for heavy tails and outliers."
 )
 @click.option(
     "-b",
@@ -68,6 +92,20 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 )
 @click.option("--drop-rest", is_flag=True, help="Leave out columns that are in no block.")
 @click.option(
+    "--drop",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out columns by name or shell pattern; repeatable.",
+)
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    callback=_distinct,
+    metavar="COLUMN",
+    help="Column that is not reduced but carried into --out, to join rows back; repeatable.",
+)
+@click.option(
     "-r",
     "--components",
     type=_NumberOr(int, "auto", "threshold"),
@@ -75,7 +113,13 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     show_default=True,
     help="Directions per block: a number, cross-validated, or those above the noise level.",
 )
-@click.option("--moments", default="all", show_default=True, help="all, linear, joint, hessian, or a,b.")
+@click.option(
+    "--moments",
+    default="all",
+    show_default=True,
+    callback=_parse_moments,
+    help="all, linear, joint, hessian, tensor, or several as in linear,joint.",
+)
 @click.option(
     "--whiten",
     type=click.Choice(["full", "diagonal", "none"]),
@@ -86,9 +130,7 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 @click.option(
     "--shrinkage",
     type=_NumberOr(float, "auto"),
-    default="auto",
-    show_default=True,
-    help="Weight of the identity in the correlations, 0 to 1; auto is Ledoit-Wolf.",
+    help="Weight of the identity in the correlations of --whiten full, 0 to 1; auto (default) is Ledoit-Wolf.",
 )
 @click.option(
     "--select",
@@ -96,24 +138,43 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     type=_NumberOr(int, "auto", "threshold"),
     help="Columns to keep per block; needs --whiten diagonal or none.",
 )
-@click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the permutations.")
 @click.option(
-    "-o", "--out", help="Write the embedding and the responses here (.csv, .tsv, .parquet, - for stdout)."
+    "--solver",
+    type=click.Choice(["auto", "exact", "randomized", "countsketch"]),
+    default="auto",
+    show_default=True,
+    help="exact forms the moments, the others sketch them; auto is exact up to 4,000 columns.",
+)
+@click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of the sketches and permutations.",
+)
+@click.option(
+    "-o",
+    "--out",
+    help="Write the ids, the embedding and the responses here (.csv, .tsv, .parquet, - for stdout).",
 )
 @click.option("--model", help="Write the fitted model here (.skops).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@one_line_errors
+@one_line_errors(in_options)
 def command(
     table: str,
     responses: tuple[str, ...],
+    rank_response: bool,
     blocks: dict[str, list[str]],
     drop_rest: bool,
+    drop: tuple[str, ...],
+    ids: tuple[str, ...],
     components: Any,
-    moments: str,
+    moments: str | tuple[str, ...],
     whiten: str,
     shrinkage: Any,
     selected: Any,
+    solver: str,
     rank_test: bool,
     seed: int,
     out: str | None,
@@ -132,32 +193,45 @@ def command(
     if as_json and out == "-":
         msg = "--json and --out - both write to standard output; choose one"
         raise click.UsageError(msg)
-    from ..io import read_table, save, write_table
+    if drop_rest and not blocks:
+        msg = "--drop-rest leaves out columns that are in no block, so it needs --block; see also --drop"
+        raise click.UsageError(msg)
+    both = [name for name in ids if name in responses]
+    if both:
+        msg = f"{both[0]!r} is given as --response and as --id; choose one"
+        raise click.UsageError(msg)
+    from ..io import check_model_target, check_table_target, read_table, save, write_table
     from ..reduction import JointReduction
+    from ._table import split_table
 
-    frame = read_table(table)
-    X, y = _split(frame, responses)
-    if blocks:
-        X = X.iloc[:, _used_columns(blocks, list(X.columns), drop_rest)]
+    if out is not None:
+        check_table_target(out)
+    if model is not None:
+        check_model_target(model)
+    with warnings_on_stderr("Note"):
+        frame = read_table(table)
+    parts = split_table(frame, responses, ids, drop, blocks, drop_rest)
+    if shrinkage is None:
+        shrinkage = "auto" if whiten == "full" else 0.0
     estimator = JointReduction(
         components,
         blocks=blocks or None,
-        moments=tuple(moments.split(",")) if "," in moments else moments,
+        moments=moments,
         whiten=None if whiten == "none" else whiten,
         shrinkage=shrinkage,
+        solver=solver,
         n_selected=selected,
+        response="rank" if rank_response else None,
+        random_state=seed,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(X, y)
-        test = estimator.rank_test(X, y, random_state=seed) if rank_test else None
-    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
-        stderr_console().print(f"[yellow]Warning:[/] {text}", soft_wrap=True)
+    with warnings_on_stderr("Warning"):
+        estimator.fit(parts.X, parts.y)
+        test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
     if model is not None:
         save(estimator, model)
     if out is not None:
-        write_table(_embedding(estimator, X, frame, responses), out)
-    report = _report(estimator, X, responses, test)
+        write_table(parts.with_embedding(estimator), out)
+    report = _report(estimator, parts, test)
     if as_json:
         import json
 
@@ -166,50 +240,25 @@ def command(
         _print(report, out, model)
 
 
-def _split(frame: Any, responses: tuple[str, ...]) -> tuple[Any, Any]:
-    frame.columns = [str(c) for c in frame.columns]
-    missing = [r for r in responses if r not in frame.columns]
-    if missing:
-        names = ", ".join(map(repr, frame.columns[:8])) + (", ..." if frame.shape[1] > 8 else "")
-        msg = f"no column is called {missing[0]!r}. Columns: {names}"
-        raise ValueError(msg)
-    X = frame.drop(columns=list(responses))
-    if X.shape[1] == 0:
-        msg = "no columns are left beside the response"
-        raise ValueError(msg)
-    y = frame[responses[0]] if len(responses) == 1 else frame[list(responses)]
-    gaps = int(y.isna().to_numpy().sum())
-    if gaps:
-        msg = f"{gaps} missing value(s) in the response {', '.join(map(repr, responses))}; drop those rows first"
-        raise ValueError(msg)
-    return X, y
+def _taken_as(estimator: Any, y: Any) -> str:
+    """How the estimator read the response."""
+    from .._response import make_encoder
+
+    classes = make_encoder(y, estimator.response).classes
+    if classes is not None:
+        return f"labels, {len(classes)} classes"
+    return "numeric, by rank" if estimator.response == "rank" else "numeric"
 
 
-def _used_columns(blocks: dict[str, list[str]], names: list[str], drop_rest: bool) -> list[int]:
-    """Columns that are in a block, in their order; text columns may be among the rest."""
-    from .._blocks import parse_blocks
-
-    found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(names), names)
-    return sorted(int(c) for columns in found.columns for c in columns)
-
-
-def _embedding(estimator: Any, X: Any, frame: Any, responses: tuple[str, ...]) -> Any:
-    import numpy as np
-    import pandas as pd
-
-    columns = list(estimator.get_feature_names_out())
-    embedding = pd.DataFrame(np.asarray(estimator.transform(X)), index=frame.index, columns=columns)
-    return embedding.join(frame[list(responses)])
-
-
-def _report(estimator: Any, X: Any, responses: tuple[str, ...], test: Any) -> dict[str, Any]:
+def _report(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
     from ..displays._compute import block_loadings, largest
 
-    raw, scaled = block_loadings(estimator), block_loadings(estimator, X)
+    raw, scaled = block_loadings(estimator), block_loadings(estimator, parts.X)
     found: dict[str, Any] = {
-        "rows": int(X.shape[0]),
-        "responses": list(responses),
+        "rows": int(parts.X.shape[0]),
+        "responses": list(parts.responses),
+        "response_taken_as": _taken_as(estimator, parts.y),
         "n_components": int(estimator.n_components_),
         "blocks": {},
     }
@@ -249,7 +298,7 @@ def _print(report: dict[str, Any], out: str | None, model: str | None) -> None:
     console = Console(highlight=False)
     rows, responses = report["rows"], ", ".join(report["responses"])
     table = Table(
-        title=escape(f"{rows} rows, response {responses}"),
+        title=escape(f"{rows} rows, response {responses} ({report['response_taken_as']})"),
         caption="loadings are times the standard deviation of their column",
         title_justify="left",
         caption_justify="left",
@@ -280,4 +329,3 @@ def _print(report: dict[str, Any], out: str | None, model: str | None) -> None:
     for what, path in (("embedding", out), ("model", model)):
         if path is not None:
             console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
-    sys.stdout.flush()

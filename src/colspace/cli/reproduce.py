@@ -24,7 +24,7 @@ from ._group import one_line_errors
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
 )
-@one_line_errors
+@one_line_errors()
 def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.
 

@@ -63,7 +63,7 @@ def _simulate(
     rng: Any = None,
 ) -> JointData:
     rng = np.random.default_rng(rng)
-    n1, n2 = (n_features, n_features) if isinstance(n_features, int) else n_features
+    n1, n2 = np.broadcast_to(n_features, 2).tolist()
     U = _loadings(n1, n_components, n_active, rng)
     V = _loadings(n2, n_components, n_active, rng)
     a = _features(n_samples, n1, law, rng)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
@@ -17,27 +19,39 @@ Array = NDArray[np.float64]
 _MOST_CLASSES = 10  # whole numbers with at most so many values are drawn as classes
 
 
-def column_names(estimator: Any) -> list[str]:
-    """Names of the columns of X, ``x0``, ``x1``, ... when it had none."""
-    names = feature_names(estimator)
-    return list(names) if names is not None else [f"x{i}" for i in range(estimator.n_features_in_)]
+def blocks_of(estimator: Any) -> dict[str, NDArray[np.intp]]:
+    """Columns of each block; one block "x" of all columns for estimators without blocks."""
+    blocks = getattr(estimator, "blocks_", None)
+    return blocks if blocks is not None else {"x": np.arange(estimator.n_features_in_)}
 
 
 def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], Array]]:
     """Column names and loadings of each block; times the columns' standard deviation when X is given."""
     check_is_fitted(estimator)
-    names = column_names(estimator)
-    deviation = np.ones(len(names)) if X is None else np.std(np.asarray(X, dtype=np.float64), axis=0)
-    if len(deviation) != len(names):
-        msg = f"X has {len(deviation)} columns, but the estimator was fitted on {len(names)}"
-        raise ValueError(msg)
-    return {
-        block: (
-            [names[c] for c in columns],
-            np.asarray(estimator.loadings_[block], dtype=np.float64) * deviation[columns][:, None],
+    if not hasattr(estimator, "components_"):
+        msg = (
+            f"{type(estimator).__name__} has no components_; loadings are those of a linear reduction such as "
+            "JointReduction or SlicedInverse"
         )
-        for block, columns in estimator.blocks_.items()
+        raise TypeError(msg)
+    n_features = int(estimator.n_features_in_)
+    names = feature_names(estimator) or [f"x{i}" for i in range(n_features)]
+    deviation = np.ones(n_features) if X is None else _deviation(X)
+    if len(deviation) != n_features:
+        msg = f"X has {len(deviation)} columns, but the estimator was fitted on {n_features}; give it the same columns"
+        raise ValueError(msg)
+    blocks = blocks_of(estimator)
+    directions = np.split(np.asarray(estimator.components_, dtype=np.float64), len(blocks))
+    return {
+        block: ([names[c] for c in columns], (D * deviation)[:, columns].T)
+        for (block, columns), D in zip(blocks.items(), directions, strict=True)
     }
+
+
+def _deviation(X: Any) -> Array:
+    if sparse.issparse(X):
+        return np.sqrt(mean_variance_axis(X.tocsr().astype(np.float64), axis=0)[1])
+    return np.std(np.asarray(X, dtype=np.float64), axis=0)
 
 
 def largest(loading: Array, limit: int) -> NDArray[np.intp]:
@@ -58,7 +72,7 @@ def check_components(components: int | Sequence[int], available: int) -> tuple[i
 
 def check_block(estimator: Any, block: str | None) -> str:
     """The name of a block, the first one when None."""
-    known = list(estimator.blocks_)
+    known = list(blocks_of(estimator))
     if block is None:
         return str(known[0])
     if block not in known:
@@ -68,28 +82,30 @@ def check_block(estimator: Any, block: str | None) -> str:
 
 
 def embedding_columns(
-    estimator: Any, block: str | None, components: Sequence[int | str] | None
+    estimator: Any, block: str | None, components: int | str | Sequence[int | str] | None
 ) -> tuple[list[int], list[str]]:
-    """Positions and names of the two columns of the embedding to draw."""
+    """Positions and names of the one or two columns of the embedding to draw."""
     names = [str(n) for n in estimator.get_feature_names_out()]
-    blocks = list(estimator.blocks_)
-    r = int(estimator.n_components_)
+    blocks = list(blocks_of(estimator))
+    r = len(names) // len(blocks)
     first = blocks.index(check_block(estimator, block)) * r
     if components is None:
         across = r == 1 and block is None and len(blocks) > 1
-        components = (names[0], names[1]) if across else (0, 1)
-    if len(components) != 2:
-        msg = f"components={components!r}: a scatter needs two columns of the embedding"
+        chosen: tuple[int | str, ...] = (names[0], names[1]) if across else (0, 1)[:r]
+    else:
+        chosen = (components,) if isinstance(components, int | np.integer | str) else tuple(components)
+    if len(chosen) not in (1, 2):
+        msg = f"components={components!r}: give one or two columns of the embedding"
         raise ValueError(msg)
     positions = []
-    for component in components:
+    for component in chosen:
         if isinstance(component, str):
             positions.append(int(parse_columns(component, len(names), names, what="components")[0]))
         elif 0 <= component < r:
             positions.append(first + int(component))
         else:
             msg = (
-                f"components={tuple(components)!r}: block {blocks[first // r]!r} has {r} component(s), numbered "
+                f"components={components!r}: block {blocks[first // r]!r} has {r} component(s), numbered "
                 f"from 0. Columns of different blocks are named: {', '.join(names[:6])}"
             )
             raise ValueError(msg)
@@ -106,6 +122,6 @@ def colour_response(y: Any, rows: int) -> tuple[NDArray[Any], bool]:
         raise ValueError(msg)
     if values.dtype.kind in "OUSb" or hasattr(y, "cat"):
         return values.astype(object), True
-    distinct = np.unique(values[:50_000])
+    distinct = np.unique(values)
     whole = bool(np.all(distinct == np.round(distinct)))
     return values, whole and len(distinct) <= _MOST_CLASSES

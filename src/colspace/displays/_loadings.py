@@ -74,7 +74,7 @@ class LoadingsDisplay:
         display = cls(
             {b: found[b][0] for b in chosen},
             {b: found[b][1] for b in chosen},
-            check_components(components, estimator.n_components_),
+            check_components(components, next(iter(found.values()))[1].shape[1]),
             n_features,
             X is not None,
         )

@@ -109,8 +109,8 @@ class SingularValuesDisplay:
             "markersize": 5.5,
             "linewidth": 1.2,
             "zorder": 3,
+            "label": "observed",
         }
-        style["label"] = "observed"
         ax.plot(place, self.spectrum, **{**style, **kw})
         ax.fill_between(place, median, upper, color=COLOURS[4], alpha=0.35, linewidth=0)
         ax.plot(place, median, color=GREY, linestyle="--", linewidth=1.2, label="y permuted: median")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..io import require
+
 #: Okabe and Ito's palette, told apart with any common form of colour blindness; grey-black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -12,22 +14,12 @@ GREY = "#6b6b6b"
 
 def pyplot() -> Any:
     """``matplotlib.pyplot``, or an ImportError that names the extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        msg = "drawing needs matplotlib, which is not installed: pip install 'colspace[plot]'"
-        raise ImportError(msg) from error
-    return plt
+    return require("matplotlib.pyplot", "plot", "drawing")
 
 
 def pandas() -> Any:
     """``pandas``, or an ImportError that names the extra."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        msg = "frame() needs pandas, which is not installed: pip install 'colspace[cli]'"
-        raise ImportError(msg) from error
-    return pd
+    return require("pandas", "cli", "frame()")
 
 
 def open_axes(ax: Any, figsize: tuple[float, float]) -> Any:

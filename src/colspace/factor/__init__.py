@@ -4,6 +4,7 @@ from ._select import keep_largest_in_columns, select_rows, sparse_proxy
 from ._sketch import count_sketch, factor_by_products, gaussian_sketch
 from ._svd import fix_signs, hosvd, left_singular, unfold
 from ._whiten import (
+    SingularCovarianceError,
     Whitener,
     diagonal_whitener,
     full_whitener,
@@ -12,6 +13,7 @@ from ._whiten import (
 )
 
 __all__ = [
+    "SingularCovarianceError",
     "Whitener",
     "count_sketch",
     "diagonal_whitener",

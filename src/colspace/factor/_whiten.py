@@ -53,30 +53,34 @@ def shrink_correlation(correlation: Array, shrinkage: float) -> Array:
     return shrunk
 
 
+class SingularCovarianceError(ValueError):
+    """A covariance cannot be inverted."""
+
+
 def full_whitener(
-    covariance: Array, count: int, shrinkage: float = 0.0, name: str = "x", columns: Sequence[object] = ()
+    covariance: Array,
+    count: int,
+    shrinkage: float = 0.0,
+    *,
+    what: str = "X",
+    columns: Sequence[object] = (),
+    remedies: str = "shrinkage='auto' (or a number in (0, 1]), or fewer columns",
 ) -> Whitener:
     """Whitener from the Cholesky factor of the covariance, shrunk towards its diagonal.
 
     The correlation matrix R becomes (1 - a) R + a I, so the result does not depend on units.
     """
     n = covariance.shape[0]
-    if shrinkage == 0.0 and count <= n:
-        msg = (
-            f"whiten='full' needs more rows than columns: {count} rows (n_samples={count}), block {name!r} has "
-            f"{n} columns. Remedies: shrinkage='auto' (or a number in (0, 1]), whiten='diagonal', fewer columns"
-        )
-        raise ValueError(msg)
     variance = np.diag(covariance)
     constant = np.flatnonzero(variance <= 0)
+    if shrinkage == 0.0 and count <= n:
+        fact = f"more rows than columns are needed: {count} rows (n_samples={count}), {what} has {n} columns"
+        raise SingularCovarianceError(f"{fact}. Remedies: {remedies}")  # noqa: EM102
     if shrinkage == 0.0 and constant.size:
-        which = [columns[i] if len(columns) else int(i) for i in constant[:5]]
-        msg = (
-            f"block {name!r} has {constant.size} constant column(s), so its covariance is singular: {which}. "
-            "Remedies: drop them (sklearn.feature_selection.VarianceThreshold), shrinkage='auto', "
-            "or whiten='diagonal'"
-        )
-        raise ValueError(msg)
+        names = [columns[i] if len(columns) else int(i) for i in constant[:5]]
+        fact = f"{what} has {constant.size} constant column(s), so its covariance is singular: {names}"
+        drop = "drop them (sklearn.feature_selection.VarianceThreshold)"
+        raise SingularCovarianceError(f"{fact}. Remedies: {drop}, {remedies}")  # noqa: EM102
     scale = np.sqrt(np.where(variance > 0, variance, 1.0))
     correlation = shrink_correlation(covariance / np.outer(scale, scale), shrinkage)
     try:
@@ -85,12 +89,8 @@ def full_whitener(
         factor = None
     if factor is None or np.diag(factor).min() ** 2 < _SMALLEST_PIVOT:
         rank = int(np.linalg.matrix_rank(correlation, tol=1e-10 * n, hermitian=True))
-        msg = (
-            f"the covariance of block {name!r} is singular: rank {rank} of {n} columns (some column is a "
-            "combination of others). Remedies: shrinkage='auto' (or a number in (0, 1]), whiten='diagonal', "
-            "or drop the redundant columns"
-        )
-        raise ValueError(msg)
+        fact = f"the covariance of {what} is singular: rank {rank} of {n} columns, some column is a combination of others"
+        raise SingularCovarianceError(f"{fact}. Remedies: {remedies}")  # noqa: EM102
     return Whitener(scale, factor)
 
 

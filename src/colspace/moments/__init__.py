@@ -1,7 +1,15 @@
 """Additive statistics: frozen dataclasses that merge by ``+`` and central moments made from them."""
 
 from ._additive import Additive
-from ._columns import ColumnMoments, TableMoments, column_moments, fourth_norms, is_flat, table_moments
+from ._columns import (
+    ColumnMoments,
+    TableMoments,
+    clear_flat,
+    column_moments,
+    fourth_norms,
+    is_flat,
+    table_moments,
+)
 from ._sliced import SlicedMoments, sliced_moments
 from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
 
@@ -14,6 +22,7 @@ __all__ = [
     "TripleMoments",
     "TriplePlan",
     "centre",
+    "clear_flat",
     "column_moments",
     "fourth_norms",
     "is_flat",

@@ -38,7 +38,15 @@ class Additive:
                     raise ValueError(msg)
                 merged[name] = mine
             elif isinstance(mine, dict):
-                merged[name] = {key: combine(mine[key], theirs[key]) for key in mine}
+                merged[name] = {key: _same_shape(combine, mine[key], theirs[key], name) for key in mine}
             else:
-                merged[name] = combine(mine, theirs)
+                merged[name] = _same_shape(combine, mine, theirs, name)
         return type(self)(**merged)
+
+
+def _same_shape(combine: Callable[[Any, Any], Any], mine: Any, theirs: Any, name: str) -> Any:
+    """Combine without broadcasting."""
+    if np.shape(mine) != np.shape(theirs):
+        msg = f"statistics whose {name} have shapes {np.shape(mine)} and {np.shape(theirs)} cannot be merged"
+        raise ValueError(msg)
+    return combine(mine, theirs)

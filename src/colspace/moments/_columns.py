@@ -43,12 +43,22 @@ def is_flat(variance: Array, raw: Array) -> NDArray[np.bool_]:
     return variance <= 1e-12 * raw
 
 
+def clear_flat(covariance: Array, raw: Array) -> Array:
+    """The covariance with exact zeros for constant columns; ``raw`` holds raw second moments."""
+    flat = is_flat(np.diag(covariance), raw)
+    covariance[flat, :] = covariance[:, flat] = 0.0
+    return covariance
+
+
 def column_moments(X: Any, *, shift: Array) -> ColumnMoments:
-    """Statistic of a chunk. Sparse chunks need a zero shift."""
+    """Statistic of a chunk; the zeros of a sparse chunk are shifted by counting them."""
     if sparse.issparse(X):
-        square = X.multiply(X).sum(axis=0, dtype=np.float64)
-        total = X.sum(axis=0, dtype=np.float64)
-        return ColumnMoments(shift, X.shape[0], np.asarray(total).ravel(), np.asarray(square).ravel())
+        m, n = X.shape
+        stored = X.data.astype(np.float64) - shift[X.indices]
+        absent = m - np.bincount(X.indices, minlength=n)
+        total = np.bincount(X.indices, stored, minlength=n) - absent * shift
+        square = np.bincount(X.indices, stored**2, minlength=n) + absent * shift**2
+        return ColumnMoments(shift, m, total, square)
     Z = np.subtract(X, shift, dtype=np.float64)
     return ColumnMoments(shift, Z.shape[0], Z.sum(axis=0), np.einsum("ij,ij->j", Z, Z))
 
@@ -71,6 +81,7 @@ def fourth_norms(X: Any, Y: Any, *, mean: Array, scale: Array, columns: tuple[An
     if sparse.issparse(X):
         # ||(x - mean)/scale||^2 = ||x/scale||^2 - 2 x'mean/scale^2 + ||mean/scale||^2, no dense row
         weight = 1.0 / scale**2
+        X = X.astype(np.float64)
         norms = [
             X.multiply(X)[:, c] @ weight[c] - 2 * (X[:, c] @ (mean * weight)[c]) + mean[c] ** 2 @ weight[c]
             for c in columns

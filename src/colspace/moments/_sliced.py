@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._additive import Additive
-from ._columns import is_flat
+from ._columns import clear_flat
 
 Array = NDArray[np.float64]
 
@@ -44,9 +44,7 @@ class SlicedMoments(Additive):
         """Covariance of all rows (1/m); exactly zero for constant columns."""
         raw, shift = self.gram / self.n_rows, self.total / self.n_rows
         covariance = raw - np.outer(shift, shift)
-        flat = is_flat(np.diag(covariance), np.diag(raw))
-        covariance[flat, :] = covariance[:, flat] = 0.0
-        return covariance
+        return clear_flat(covariance, np.diag(raw))
 
     @property
     def weights(self) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._additive import Additive
-from ._columns import is_flat
+from ._columns import clear_flat, is_flat
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -177,15 +177,19 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     part = [dx[s] for s in m.slices]
     linear_part = [linear[s] for s in m.slices]
     covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
-    for i in range(len(m.slices)):
-        if (i, i) in covariance:
-            flat = is_flat(np.diag(covariance[i, i]), np.diag(m.xx[i, i]) / n)
-            covariance[i, i][flat, :] = covariance[i, i][:, flat] = 0.0
+    for i, j in covariance:
+        if i == j:
+            clear_flat(covariance[i, i], np.diag(m.xx[i, i]) / n)
     triple = {}
     for (i, j), g in m.xyx.items():
         t = g / n
         if (i, j) in m.xx:
             t -= dy[:, None, None] * (m.xx[i, j] / n)
+        elif (np.abs(dy) > 1e-9 * y_scale).any():
+            msg = (
+                f"central moments of blocks {i, j} need their cross products unless y is shifted by its mean"
+            )
+            raise ValueError(msg)
         t -= linear_part[i].T[:, :, None] * part[j]
         t -= part[i][:, None] * linear_part[j].T[:, None, :]
         triple[i, j] = t / y_scale[:, None, None]

@@ -9,21 +9,32 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from .._blocks import parse_blocks
 from .._random import generator
-from .._response import check_varies, make_encoder, warn_heavy_tails
+from .._response import (
+    ConstantResponseError,
+    ResponseEncoder,
+    check_varies,
+    make_encoder,
+    warn_heavy_tails,
+)
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names
-from ..moments import TripleMoments, centre
+from ..factor import SingularCovarianceError
+from ..moments import TripleMoments, TriplePlan, centre
 from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
 from ._linear import BlockReductionMixin, column_labels, table_dtype
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, permutation_rank_test
-from ._source import Source
+from ._source import Pairs, Source
+
+
+class _NotYetError(ValueError):
+    """The rows seen so far do not determine the directions."""
 
 
 class JointReduction(BlockReductionMixin, BaseEstimator):
@@ -65,7 +76,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         "linear", "joint" (the published estimator), "hessian", "tensor" (HOSVD for three and more
         blocks), or a tuple. "all" is linear, joint and Hessian.
     response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+        Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
+        takes numbers as class labels; strings and booleans always are.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers.
 
@@ -158,6 +170,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         """
         self._forget_stream()
         if is_chunk_iterator(X):
+            if y is not None:
+                msg = "an iterator of chunks yields pairs (X, y) itself; call fit(chunks) without y"
+                raise TypeError(msg)
             return self._fit_chunks(X)
         X = check_table(self, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__)
@@ -177,10 +192,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         """
         self._validate_params()
         self._accumulate(X, y, classes)
-        enough = self.whiten != "full" or self.shrinkage != 0.0
-        enough = enough or self._stream.count > max(self._problem().blocks.widths)
-        # until there are more rows than columns, and a y that varies, rows are only collected
-        return self._finish_stream() if enough and self._stream.y_variance.all() else self
+        try:
+            return self._finish_stream()
+        except _NotYetError as reason:  # rows are kept; more of them may help
+            self._waiting = str(reason)
+            return self
 
     def _problem(self) -> Problem:
         blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
@@ -200,57 +216,87 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             if not isinstance(chunk, tuple) or len(chunk) != 2:
                 msg = "an iterator of chunks must yield pairs (X, y)"
                 raise TypeError(msg)
-            if not hasattr(self, "_stream") and hasattr(self, "loadings_"):
-                del self.loadings_
-            self._accumulate(*chunk, classes=None)
+            self._accumulate(*chunk, classes=None, afresh=True)
         if not hasattr(self, "_stream"):
             msg = "no rows: the iterator of chunks was empty (or was read before)"
             raise ValueError(msg)
         return self._finish_stream()
 
     def _forget_stream(self) -> None:
-        for name in ("_stream", "_stream_plan", "_stream_encoder"):
+        for name in ("_stream", "_stream_plan", "_stream_encoder", "_waiting"):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _accumulate(self, X: Any, y: Any, classes: Any) -> None:
-        """Add one chunk to the running moments."""
+    def _accumulate(self, X: Any, y: Any, classes: Any, *, afresh: bool = False) -> None:
+        """Add one chunk to the running moments; a chunk that fails leaves everything as it was."""
         self._check_streamable()
         first = not hasattr(self, "_stream")
         if is_dask(X):
             msg = "partial_fit takes rows in memory; give a Dask collection to fit"
             raise TypeError(msg)
-        X = check_table(self, X, reset=first)
-        if first:
-            if hasattr(self, "loadings_"):
-                del self.loadings_
-                warnings.warn(
-                    "partial_fit starts afresh: rows seen by fit are not part of the result. To extend a "
-                    "model, use partial_fit from the first chunk on",
-                    UserWarning,
-                    stacklevel=3,
-                )
-            self._open_stream(X, y, classes)
-        Y = self._stream_encoder(y)
-        if len(Y) != X.shape[0]:
-            msg = f"X has {X.shape[0]} rows and y has {len(Y)}; they must agree"
+        model = clone(self) if first else self
+        X = check_table(model, X, reset=first)
+        encoder, plan = model._open_stream(X, y, classes) if first else self._check_stream(y)
+        Y = encoder(y)
+        if Y.shape != (X.shape[0], encoder.n_responses):
+            msg = (
+                f"y has {Y.shape[0]} rows and {Y.shape[1]} response(s), but X has {X.shape[0]} rows and "
+                f"{encoder.n_responses} response(s) are expected; they must agree"
+            )
             raise ValueError(msg)
-        if not self._stream_encoder.labels:
+        if not encoder.labels:
             warn_heavy_tails(Y)
-        statistic = Source(X, Y, self._stream_encoder).reduce(self._stream_plan)
-        self._stream: TripleMoments = statistic if first else self._stream + statistic
+        statistic = Source(X, Y, encoder).reduce(plan)
+        if not first:
+            self._stream: TripleMoments = self._stream + statistic
+            return
+        if hasattr(self, "loadings_") and not afresh:
+            warnings.warn(
+                "partial_fit starts afresh: rows seen by fit are not part of the result. To extend a "
+                "model, use partial_fit from the first chunk on",
+                UserWarning,
+                stacklevel=3,
+            )
+        if hasattr(self, "loadings_"):
+            del self.loadings_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        self._dtype = table_dtype(X)
+        self._stream, self._stream_plan, self._stream_encoder = statistic, plan, encoder
 
-    def _open_stream(self, X: Any, y: Any, classes: Any) -> None:
+    def _open_stream(self, X: Any, y: Any, classes: Any) -> tuple[ResponseEncoder, TriplePlan]:
+        """How the chunks of a stream are encoded and added up, from the first of them."""
         encoder = make_encoder(y, self.response, classes=classes, streaming=True, caller=type(self).__name__)
         problem = self._problem()
-        problem.check_selection(encoder.n_responses)
+        problem.check_responses(encoder.n_responses)
+        plain, weighted = self._stream_pairs(problem)
+        plan, _ = Source(X, encoder(y), encoder).plan(problem.blocks, plain, weighted)
+        return encoder, plan
+
+    def _check_stream(self, y: Any) -> tuple[ResponseEncoder, TriplePlan]:
+        """The stream's encoder and plan, if it is still the same stream."""
+        if y is None:
+            make_encoder(None, self.response, caller=type(self).__name__)
+        problem, plan = self._problem(), self._stream_plan
+        order = np.arange(self.n_features_in_) if plan.order is None else plan.order
+        same = np.array_equal(order, np.concatenate(problem.blocks.columns))
+        if (
+            not same
+            or plan.slices != problem.blocks.slices
+            or (plan.plain, plan.weighted) != self._stream_pairs(problem)
+        ):
+            msg = "blocks or moments changed between calls of partial_fit; start again on sklearn.base.clone(model)"
+            raise ValueError(msg)
+        return self._stream_encoder, plan
+
+    @staticmethod
+    def _stream_pairs(problem: Problem) -> tuple[Pairs, Pairs]:
+        """Pairs of blocks to add up; cross products let the mean of y change with every chunk."""
         own, weighted = block_pairs(problem.wanted, len(problem.blocks))
-        # cross products let the mean of y change with every chunk
-        plan, _ = Source(X, encoder(y), encoder).plan(
-            problem.blocks, tuple(sorted({*own, *weighted})), weighted
-        )
-        self._dtype = table_dtype(X)
-        self._stream_plan, self._stream_encoder = plan, encoder
+        return tuple(sorted({*own, *weighted})), weighted
 
     def _check_streamable(self) -> None:
         reasons = {
@@ -258,7 +304,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             "shrinkage": self.shrinkage == "auto",
             "n_components": self.n_components == "auto",
             "n_selected": isinstance(self.n_selected, str) and self.n_selected == "auto",
-            "moments": self.moments == "tensor",
+            "moments": "tensor" in ((self.moments,) if isinstance(self.moments, str) else self.moments),
         }
         for name, wrong in reasons.items():
             if wrong:
@@ -270,10 +316,21 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                 raise ValueError(msg)
 
     def _finish_stream(self) -> Self:
-        check_varies(self._stream.y_variance)
+        encoder, variance = self._stream_encoder, self._stream.y_variance
+        if encoder.classes is not None and not variance.all():
+            unseen = encoder.classes[variance <= 0] if len(variance) > 1 else encoder.classes
+            msg = f"{self._stream.count} rows have not shown every class yet (see {unseen.tolist()})"
+            raise _NotYetError(msg)
         problem = self._problem()
-        shrinkage = [float(self.shrinkage) if self.whiten == "full" else 0.0] * len(problem.blocks)
-        return self._store(problem, solve_moments(problem, centre(self._stream), shrinkage))
+        shrinkage = [float(self.shrinkage)] * len(problem.blocks)
+        try:
+            check_varies(variance)
+            solution = solve_moments(problem, centre(self._stream), shrinkage)
+        except (SingularCovarianceError, ConstantResponseError) as reason:
+            raise _NotYetError(str(reason)) from reason
+        if hasattr(self, "_waiting"):
+            del self._waiting
+        return self._store(problem, solution)
 
     def _store(self, problem: Problem, solution: Solution) -> Self:
         blocks = problem.blocks
@@ -288,11 +345,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Embed rows: the blocks' directions applied to centred columns, side by side."""
-        if hasattr(self, "_stream") and not hasattr(self, "loadings_"):
+        if hasattr(self, "_waiting"):
             msg = (
-                f"This {type(self).__name__} instance is not fitted yet: partial_fit has seen {self._stream.count} "
-                "rows, but whiten='full' needs more rows than columns per block, and y must vary; add "
-                "rows, or set shrinkage"
+                f"This {type(self).__name__} instance is not fitted yet: partial_fit keeps its rows and waits for "
+                f"more ({self._waiting})"
             )
             raise NotFittedError(msg)
         return super().transform(X)
@@ -309,7 +365,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     ) -> RankTest:
         """Sequential permutation test of the number of directions; needs no fit.
 
-        Tests "at most k directions" for k = 0, 1, ... until a hypothesis stands. Keeps one whitened copy of X.
+        Tests "at most k directions" for k = 0, 1, ... until a hypothesis stands, on all columns of the
+        blocks (``n_selected`` plays no part). Keeps one whitened copy of X.
 
         Examples
         --------
@@ -320,6 +377,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         2
         """
         self._validate_params()
+        if n_permutations < 1 or not 0 < alpha < 1 or (max_components is not None and max_components < 1):
+            msg = (
+                f"n_permutations={n_permutations} and max_components={max_components} must be at least 1, "
+                f"alpha={alpha} between 0 and 1"
+            )
+            raise ValueError(msg)
         if sparse.issparse(X) or is_dask(X):
             msg = (
                 "rank_test permutes whitened rows and needs a dense table in memory; give it a sample of rows, "

@@ -68,6 +68,16 @@ class Problem:
                 "use whiten='diagonal' with solver='randomized'"
             )
             raise ValueError(msg)
+        if self.whiten != "full" and self.shrinkage != 0.0:
+            msg = f"shrinkage={self.shrinkage!r} belongs to whiten='full', but whiten={self.whiten!r}; set it to 0"
+            raise ValueError(msg)
+        by_noise = self.n_components == "threshold" or isinstance(self.n_selected, str)
+        if self.whiten is None and by_noise:
+            msg = (
+                f"n_components={self.n_components!r} with n_selected={self.n_selected!r} compares entries with the "
+                "noise of unit-variance columns; use whiten='diagonal' instead of None"
+            )
+            raise ValueError(msg)
         _ = self.counts
 
     @property
@@ -80,23 +90,32 @@ class Problem:
             if set(given) != set(blocks.names):
                 msg = f"n_selected names blocks {sorted(given)}, but blocks are {sorted(blocks.names)}"
                 raise ValueError(msg)
-            counts = tuple(int(given[name]) for name in blocks.names)
+            counts: tuple[Any, ...] = tuple(given[name] for name in blocks.names)
         else:
-            counts = (int(given),) * len(blocks)
+            counts = (given,) * len(blocks)
         for s, width, name in zip(counts, blocks.widths, blocks.names, strict=True):
-            if not 1 <= s <= width:
-                msg = f"n_selected={s} must be between 1 and the {width} columns of block {name!r}"
+            if not isinstance(s, int | np.integer) or not 1 <= s <= width:
+                msg = f"n_selected={s} must be a whole number between 1 and the {width} columns of block {name!r}"
                 raise ValueError(msg)
             if not isinstance(self.n_components, str) and s < self.n_components:
                 msg = f"n_selected={s} of block {name!r} is less than n_components={self.n_components}; keep more"
                 raise ValueError(msg)
         return counts
 
-    def check_selection(self, n_responses: int) -> None:
-        """Refuse the published selection where it is not defined."""
-        if self.selection == "refit" or (
-            self.wanted == {"joint"} and len(self.blocks) == 2 and n_responses == 1
+    def check_responses(self, n_responses: int) -> None:
+        """Refuse what this many responses cannot give."""
+        if (
+            self.wanted == {"linear"}
+            and not isinstance(self.n_components, str)
+            and self.n_components > n_responses
         ):
+            msg = (
+                f"n_components={self.n_components}, but moments='linear' has one direction per response and y has "
+                f"{n_responses}. Remedies: n_components={n_responses}, or moments='all'"
+            )
+            raise ValueError(msg)
+        two = self.wanted == {"joint"} and len(self.blocks) == 2 and n_responses == 1
+        if self.selection == "refit" or self.n_selected is None or two:
             return
         msg = (
             "selection='paper' is defined for two blocks, one response and moments='joint'; here "
@@ -107,13 +126,16 @@ class Problem:
 
     def choose_solver(self, solver: str) -> str:
         """The solver that "auto" stands for, checked against what is to be found."""
-        if solver == "auto":
-            solver = "exact" if sum(self.blocks.widths) <= _WIDE else "randomized"
         if "tensor" in self.wanted:
             if isinstance(self.n_components, str) or self.n_selected is not None:
                 msg = "moments='tensor' takes a number of components and no selection; use moments='joint'"
                 raise ValueError(msg)
+            if solver not in ("auto", "exact"):
+                msg = f"solver={solver!r} has no tensor form; use solver='exact' with moments='tensor'"
+                raise ValueError(msg)
             return "tensor"
+        if solver == "auto":
+            solver = "exact" if sum(self.blocks.widths) <= _WIDE else "randomized"
         if solver != "exact" and (isinstance(self.n_components, str) or self.n_selected is not None):
             name = "n_components" if isinstance(self.n_components, str) else "n_selected"
             msg = (
@@ -154,11 +176,12 @@ def whiteners_of(problem: Problem, c: CentredMoments, shrinkage: Sequence[float]
 
 def fit_exact(problem: Problem, source: Source) -> Solution:
     """Algorithms 1 and 3: one pass for the moments, the rest on small matrices."""
-    problem.check_selection(source.encoder.n_responses)
+    problem.check_responses(source.encoder.n_responses)
     own, weighted = block_pairs(problem.wanted, len(problem.blocks))
     parts: tuple[TripleMoments, ...] = ()
     if "auto" in (problem.n_components, problem.n_selected):
-        plan, rows = source.plan(problem.blocks, own, weighted)
+        # cross products centre each fold by its own mean of y
+        plan, rows = source.plan(problem.blocks, tuple(sorted({*own, *weighted})), weighted)
         folds = source.reduce(Folded(plan, _FOLDS), chunk=rows)
         total, parts = folds.total, folds.parts
         check_varies(total.y_variance)
@@ -166,33 +189,39 @@ def fit_exact(problem: Problem, source: Source) -> Solution:
         total = source.moments(problem.blocks, own, weighted)
     c = centre(total)
     shrinkage = shrinkages(problem, source, c)
-    shape = shape_by_folds(problem, total, parts, shrinkage) if parts else None
+    shape = shape_by_folds(problem, total, parts, whiteners_of(problem, c, shrinkage)) if parts else None
     return solve_moments(problem, c, shrinkage, shape)
 
 
 def shape_by_folds(
-    problem: Problem, total: TripleMoments, parts: Sequence[TripleMoments], shrinkage: Sequence[float]
+    problem: Problem, total: TripleMoments, parts: Sequence[TripleMoments], whiteners: Sequence[Whitener]
 ) -> tuple[int, float | None]:
-    """Rank and threshold factor with the least held-out squared error of the moments."""
+    """Rank and threshold factor with the least held-out squared error of the moments.
+
+    All folds are whitened and scaled as the whole is, which has no part in y's dependence on x.
+    """
+    y_scale = np.sqrt(total.y_variance)
     folds = []
-    for part in parts:
-        if part.count == 0:
-            continue
-        train = centre(total - part)
-        whiteners = whiteners_of(problem, train, shrinkage)
-        held_out = centre(part, y_scale=train.y_scale)
-        trained = unfold_moments(train, whiteners, problem.wanted)
-        folds.append((trained, unfold_moments(held_out, whiteners, problem.wanted)))
+    for part in (p for p in parts if p.count):
+        trained, held_out = (centre(m, y_scale) for m in (total - part, part))
+        folds.append(
+            (
+                unfold_moments(trained, whiteners, problem.wanted),
+                unfold_moments(held_out, whiteners, problem.wanted),
+            )
+        )
     fixed = not isinstance(problem.n_components, str)
     least = int(problem.n_components) if fixed else 1
-    limit = least if fixed else min(problem.blocks.widths)
+    limit = least if fixed else min(problem.counts or problem.blocks.widths)
     factors: tuple[float, ...] = ()
     candidates: list[Callable[[list[Unfolded]], tuple[int, ...] | None]] = [lambda _: problem.counts]
     if isinstance(problem.n_selected, str):
         factors = _THRESHOLD_FACTORS if problem.n_selected == "auto" else (1.0,)
         count = total.count * (_FOLDS - 1) // _FOLDS
         candidates = [partial(threshold_counts, count=count, least=least, factor=f) for f in factors]
-    best, rank = cross_validate_shape(folds, candidates, limit, paper=problem.selection == "paper")
+    best, rank, error = cross_validate_shape(folds, candidates, limit, paper=problem.selection == "paper")
+    if error >= 0:
+        _warn_no_signal()
     return rank, (factors[best] if factors else None)
 
 
@@ -233,15 +262,19 @@ def _rank(
         return int(problem.n_components)
     if shape is not None and problem.n_components == "auto":
         return shape[0]
-    rank = threshold_rank(unfolded, count, min(problem.blocks.widths))
+    rank = threshold_rank(unfolded, count, min(problem.counts or problem.blocks.widths))
     if rank == 0:
-        warnings.warn(
-            "no singular value is above the noise level: the data show no direction that matters; "
-            "one component is kept. See rank_test for a p-value",
-            UserWarning,
-            stacklevel=5,
-        )
+        _warn_no_signal()
     return max(rank, 1)
+
+
+def _warn_no_signal() -> None:
+    warnings.warn(
+        "nothing stands out of the noise: the data show no direction that matters, and one component is "
+        "kept. See rank_test for a p-value",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _warn_constant(problem: Problem, variance: Array) -> None:
@@ -252,6 +285,7 @@ def fit_by_passes(
     problem: Problem, source: Source, solver: str, n_power: int, rng: np.random.Generator
 ) -> Solution:
     """Solvers that go over the rows several times: sketches (Algorithm 2), and the tensor."""
+    problem.check_responses(source.encoder.n_responses)
     blocks = problem.blocks
     r = int(problem.n_components)
     if problem.whiten == "full":

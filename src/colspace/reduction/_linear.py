@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from .._blocks import Blocks
 from .._rows import chunk_rows, is_dask
@@ -19,8 +19,6 @@ from ._source import Source, ledoit_wolf_weights
 
 Array = NDArray[np.float64]
 
-_SHRINK = "shrinkage='auto' (or a number in (0, 1]), or drop columns"
-
 
 def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> Any:
     """(X - mean) components' without a centred copy; lazy for Dask, never dense for CSR."""
@@ -28,7 +26,7 @@ def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> An
         array = X.to_dask_array(lengths=None) if hasattr(X, "to_dask_array") else X
         array = array.rechunk({1: -1})
         return array.map_blocks(
-            linear_transform,
+            _transform_partition,
             mean,
             components,
             dtype=components.dtype,
@@ -36,13 +34,19 @@ def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> An
         )
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if sparse.issparse(X):
-        return np.asarray(X @ components.T - mean @ components.T.astype(np.float64)).astype(dtype, copy=False)
+        directions = components.T.astype(np.float64)
+        return np.asarray(X @ directions - mean @ directions).astype(dtype, copy=False)
     out = np.empty((X.shape[0], components.shape[0]), dtype=dtype)
     step = chunk_rows(X)
     directions = components.T.astype(np.float64, copy=False)
     for i in range(0, X.shape[0], step):
         out[i : i + step] = (X[i : i + step] - mean) @ directions
     return out
+
+
+def _transform_partition(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> Any:
+    assert_all_finite(X, input_name="X")
+    return linear_transform(X, mean, components).astype(components.dtype, copy=False)
 
 
 class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -105,31 +109,18 @@ def check_block_widths(n_components: int, blocks: Blocks) -> None:
     """Refuse more directions than the narrowest block has columns."""
     narrow = int(np.argmin(blocks.widths))
     if n_components > blocks.widths[narrow]:
+        where = f"block {blocks.names[narrow]!r}" if len(blocks) > 1 else "X"
         msg = (
-            f"n_components={n_components} is more than the {blocks.widths[narrow]} columns of block "
-            f"{blocks.names[narrow]!r} (n_features = {blocks.n_features}); lower n_components or widen the block"
-        )
-        raise ValueError(msg)
-
-
-def one_block(n_features: int) -> Blocks:
-    """The whole table as one block."""
-    return Blocks(("x",), (np.arange(n_features),), n_features)
-
-
-def check_width(n_components: int, n_features: int) -> None:
-    """Refuse more directions than columns."""
-    if n_components > n_features:
-        msg = (
-            f"n_components={n_components} is more than the {n_features} columns of X "
-            f"(n_features = {n_features}); lower n_components"
+            f"n_components={n_components} is more than the {blocks.widths[narrow]} columns of {where} "
+            f"(n_features = {blocks.n_features}); lower n_components, or take more columns"
         )
         raise ValueError(msg)
 
 
 def table_dtype(X: Any) -> type[np.floating[Any]]:
     """What the directions of a table are stored as: float32 stays float32."""
-    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    kinds = set(X.dtypes) if hasattr(X, "dtypes") else {getattr(X, "dtype", None)}
+    return np.float32 if kinds == {np.dtype(np.float32)} else np.float64
 
 
 def column_labels(estimator: Any) -> list[object]:
@@ -148,31 +139,9 @@ def table_shrinkage(
 
 
 def table_whitener(
-    covariance: Array,
-    count: int,
-    shrinkage: float = 0.0,
-    labels: Sequence[object] = (),
-    remedies: str = _SHRINK,
+    covariance: Array, count: int, shrinkage: float, labels: Sequence[object], **options: Any
 ) -> Whitener:
     """Whitener of a whole table; refuses a singular covariance, warns of constant columns."""
-    p = covariance.shape[0]
-    labels = labels or list(range(p))
-    constant = np.flatnonzero(np.diag(covariance) <= 0)
-    if shrinkage == 0.0 and count <= p:
-        fact = (
-            f"more rows than columns are needed: {count} rows (n_samples={count}), {p} columns, so the "
-            "covariance of X is singular"
-        )
-    elif shrinkage == 0.0 and constant.size:
-        names = [labels[i] for i in constant[:5]]
-        fact = f"X has {constant.size} constant column(s), so its covariance is singular: {names}"
-    else:
-        warn_constant(np.diag(covariance), labels)
-        try:
-            return full_whitener(covariance, count, shrinkage, columns=labels)
-        except ValueError:
-            fact = (
-                f"the covariance of the {p} columns of X is singular: some column is a combination of others"
-            )
-    msg = f"{fact}. Remedies: {remedies}"
-    raise ValueError(msg)
+    whitener = full_whitener(covariance, count, shrinkage, columns=labels, **options)
+    warn_constant(np.diag(covariance), labels)
+    return whitener

@@ -13,15 +13,15 @@ from scipy import sparse
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
+from .._blocks import parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table
 from ..factor import fix_signs, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._linear import (
     LinearReductionMixin,
-    check_width,
+    check_block_widths,
     column_labels,
-    one_block,
     table_dtype,
     table_shrinkage,
     table_whitener,
@@ -110,8 +110,8 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         """
         X = check_table(self, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__)
-        check_width(self.n_components, self.n_features_in_)
-        table = one_block(self.n_features_in_)
+        table = parse_blocks(None, self.n_features_in_)
+        check_block_widths(self.n_components, table)
         own = ((0, 0),)
         c = centre(source.moments(table, own, () if self.residuals else own))
         covariance = c.covariance[0, 0]

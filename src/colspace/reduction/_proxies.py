@@ -68,7 +68,13 @@ def make_whiteners(
         covariance = c.covariance[b, b]
         if whiten == "full":
             columns = [labels[i] for i in blocks.columns[b]]
-            found.append(full_whitener(covariance, c.count, shrinkage[b], name, columns))
+            what = f"block {name!r}" if len(blocks) > 1 else "X"
+            remedies = "shrinkage='auto' (or a number in (0, 1]), whiten='diagonal', or fewer columns"
+            found.append(
+                full_whitener(
+                    covariance, c.count, shrinkage[b], what=what, columns=columns, remedies=remedies
+                )
+            )
         elif whiten == "diagonal":
             found.append(diagonal_whitener(np.diag(covariance)))
         else:
@@ -175,10 +181,11 @@ def cross_validate_shape(
     limit: int,
     *,
     paper: bool,
-) -> tuple[int, int]:
-    """The (candidate, rank) whose approximation of held-out moments has the least squared error.
+) -> tuple[int, int, float]:
+    """The (candidate, rank) whose approximation of held-out moments has the least squared error, and it.
 
-    A candidate gives the selection counts from the training moments (None: no selection).
+    A candidate gives the selection counts from the training moments (None: no selection). The error is
+    relative to predicting no moments at all.
     """
     errors = np.zeros((len(candidates), limit))
     for trained, held_out in folds:
@@ -190,7 +197,7 @@ def cross_validate_shape(
                 matrices, _ = select(trained, counts, paper=paper)
             errors[i] += held_out_gain(matrices, [u.matrix for u in held_out], limit)
     best = np.unravel_index(np.argmin(errors), errors.shape)
-    return int(best[0]), int(best[1]) + 1
+    return int(best[0]), int(best[1]) + 1, float(errors.min())
 
 
 def factor_blocks(matrices: Sequence[Array], r: int) -> tuple[list[Array], list[Array]]:

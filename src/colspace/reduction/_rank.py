@@ -55,10 +55,7 @@ def _matrices(Z: Array, Y: Array, slices: tuple[slice, ...], wanted: frozenset[s
 
 
 def _spectrum(matrices: list[Array], length: int) -> Array:
-    total = np.zeros(length)
-    for M in matrices:
-        total += np.linalg.svd(M, compute_uv=False)[:length] ** 2
-    return np.sqrt(total)
+    return np.sqrt(sum(np.linalg.svd(M, compute_uv=False)[:length] ** 2 for M in matrices))
 
 
 def permutation_rank_test(
@@ -80,8 +77,8 @@ def permutation_rank_test(
     only the observed statistic has had its k leading directions fitted.
     """
     m = len(Z)
-    length = min(max_components + 1, *(s.stop - s.start for s in slices))
     observed = _matrices(Z, Y, slices, wanted)
+    length = min(max_components + 1, *(min(M.shape) for M in observed))
     bases = [svd(M, full_matrices=True)[0] for M in observed]
     spectrum = _spectrum(observed, length)
     Z = np.hstack([Z[:, s] @ U for s, U in zip(slices, bases, strict=True)])

@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._blocks import parse_blocks
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table
@@ -20,7 +21,6 @@ from ._linear import (
     LinearReductionMixin,
     column_labels,
     linear_transform,
-    one_block,
     table_dtype,
     table_whitener,
 )
@@ -119,7 +119,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
                 f"{p} columns (n_features = {p}). Remedies: lower n_components, or more responses"
             )
             raise ValueError(msg)
-        total = source.moments(one_block(p), ((0, 0),), ())
+        total = source.moments(parse_blocks(None, p), ((0, 0),), ())
         c = centre(total, y_scale=np.ones(q))
         covariance = c.covariance[0, 0]
         whitener = ridge_whitener(covariance, c.count, self.alpha, column_labels(self))
@@ -156,7 +156,7 @@ def ridge_whitener(covariance: Array, count: int, alpha: float, labels: list[obj
     if alpha > 0:
         # the ridge makes the matrix regular whatever the number of rows
         covariance, count = covariance + alpha * np.trace(covariance) / p * np.eye(p), max(count, p + 1)
-    return table_whitener(covariance, count, labels=labels, remedies="alpha > 0, or drop columns")
+    return table_whitener(covariance, count, 0.0, labels, remedies="alpha > 0, or fewer columns")
 
 
 def response_root(covariance: Array) -> Array:

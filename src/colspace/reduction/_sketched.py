@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._blocks import Blocks
+from .._rows import chunk_rows
 from ..factor import Whitener, count_sketch, factor_by_products, gaussian_sketch
 from ._source import Source
 
@@ -102,6 +103,9 @@ def fit_sketched(
     rows = [0] if one_proxy else list(range(len(blocks)))
     masks = [_column_mask(b, blocks, wanted) for b in rows]
 
+    def rows_per_chunk(products: int) -> int:
+        return chunk_rows(source.X, extra=2 * products)
+
     def whitened_rows(M: Array) -> Array:
         return np.vstack([w.apply(M[s]) for w, s in zip(whiteners, slices, strict=True)])
 
@@ -118,7 +122,7 @@ def fit_sketched(
                 constants.append(last.toarray() if sparse.issparse(last) else last)
         right = sparse.hstack(parts).tocsc() if sparse.issparse(parts[0]) else np.hstack(parts)
         statistic = _Forward(right, np.hstack(constants), mean, order, y_mean, y_scale, len(rows))
-        G = source.reduce(statistic) / count
+        G = source.reduce(statistic, chunk=rows_per_chunk(right.shape[1])) / count
         k_each = np.split(G, len(rows), axis=1)
         return [whiteners[b].apply(g[slices[b]]) for b, g in zip(rows, k_each, strict=True)]
 
@@ -128,7 +132,8 @@ def fit_sketched(
         for b, basis in zip(rows, Q, strict=True):
             right[slices[b], start : start + basis.shape[1]] = whiteners[b].loadings(basis)
             start += basis.shape[1]
-        G = source.reduce(_Adjoint(right, mean, order, y_mean, y_scale)) / count
+        statistic = _Adjoint(right, mean, order, y_mean, y_scale)
+        G = source.reduce(statistic, chunk=rows_per_chunk(q * right.shape[1])) / count
         G = np.vstack([whitened_rows(G[:-1]), G[-1:]]).reshape(n_total + 1, q, -1)
         out, start = [], 0
         for basis, mask in zip(Q, masks, strict=True):

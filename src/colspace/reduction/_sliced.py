@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from .._blocks import Blocks
+from .._blocks import Blocks, parse_blocks
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table
@@ -21,9 +21,8 @@ from ..factor import Whitener, left_singular
 from ..moments import SlicedMoments, sliced_moments
 from ._linear import (
     LinearReductionMixin,
-    check_width,
+    check_block_widths,
     column_labels,
-    one_block,
     table_dtype,
     table_shrinkage,
     table_whitener,
@@ -38,6 +37,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     """Slices, one pass, a kernel matrix, its leading eigenvectors."""
 
     _second: ClassVar[bool]
+    _kernel: Callable[[SlicedMoments, Whitener], Array]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -72,8 +72,8 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         refuse_dask(X, y, name)
         X = check_table(self, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, name, tails=False)
-        check_width(self.n_components, self.n_features_in_)
-        table = one_block(self.n_features_in_)
+        table = parse_blocks(None, self.n_features_in_)
+        check_block_widths(self.n_components, table)
         slices, counts = slice_responses(source.y, self.n_slices, labels=source.encoder.labels)
         m = collect_slices(source, table, slices, sum(counts), second=self._second)
         _warn_thin_slices(m, counts)
@@ -87,9 +87,6 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         self.mean_ = m.mean
         self.components_ = whitener.loadings(directions).T.astype(table_dtype(X))
         return self
-
-    def _kernel(self, m: SlicedMoments, whitener: Whitener) -> Array:
-        raise NotImplementedError
 
     def _most(self, counts: list[int]) -> int:
         """Directions that this many slices can carry."""

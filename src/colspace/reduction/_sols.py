@@ -16,7 +16,7 @@ from .._blocks import Blocks, parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names
 from ..factor import Whitener, full_whitener, left_singular
-from ..moments import SlicedMoments, centre, is_flat
+from ..moments import SlicedMoments, centre, clear_flat
 from ._linear import (
     BlockReductionMixin,
     check_block_widths,
@@ -212,8 +212,7 @@ def group_regressions(m: SlicedMoments, n_groups: int, Y: Array, slices: Index) 
     scale = np.repeat(Y.std(axis=0), n_groups)
     means = m.slice_means[:n_groups]
     pooled = m.covariance - (means.T * m.weights[:n_groups]) @ means
-    flat = is_flat(np.diag(pooled), np.diag(m.gram) / m.n_rows)
-    pooled[flat, :] = pooled[:, flat] = 0.0
+    clear_flat(pooled, np.diag(m.gram) / m.n_rows)
     cross = (m.slice_cross / scale)[:, varying(Y, slices, m.count)]
     return Regressions(m.n_rows, m.mean, m.covariance, pooled, cross)
 

@@ -13,7 +13,14 @@ from scipy import sparse
 from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from .._blocks import Blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
+from .._response import (
+    ResponseEncoder,
+    check_varies,
+    holds_labels,
+    label_set,
+    make_encoder,
+    warn_heavy_tails,
+)
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
 from .._validation import checked_chunk, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
@@ -76,6 +83,7 @@ class Source:
     X: Any
     y: Any
     encoder: ResponseEncoder
+    start: Any = None  # a sample of the rows of a Dask collection, so that it is loaded once
 
     @classmethod
     def of(cls, X: Any, y: Any, response: Any, caller: str, *, tails: bool = True) -> Source:
@@ -85,10 +93,13 @@ class Source:
                 make_encoder(None, response, caller=caller)
             Xf, yf = sample_rows(X, y)
             assert_all_finite(Xf, input_name="X")
-            encoder = make_encoder(yf, response, streaming=True, caller=caller)
+            classes = None
+            if holds_labels(yf, response):
+                classes = sorted(reduce_rows(label_set, y).labels) if is_dask(y) else np.unique(y)
+            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller)
             if tails:
                 warn_heavy_tails(encoder(yf))
-            return cls(X, y, encoder)
+            return cls(X, y, encoder, (Xf, yf))
         encoder = make_encoder(y, response, caller=caller)
         check_consistent_length(X, y)
         Y = encoder(y)
@@ -109,16 +120,13 @@ class Source:
         return reduce_rows(statistic, self.X, self.y, chunk=chunk)
 
     def shift(self) -> Array:
-        """Constants near the column means, from a sample of rows (zero for sparse tables)."""
-        if sparse.issparse(self.X):
-            return np.zeros(self.X.shape[1])
-        return np.asarray(sample_rows(self.X, self.y)[0], dtype=np.float64).mean(axis=0)
+        """Constants near the column means, from a sample of rows."""
+        rows = self.start[0] if self.dask else sample_rows(self.X)[0]
+        return np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
 
     def shift_y(self) -> Array:
-        """Constants near the response means: exact for arrays, of the first rows for Dask."""
-        if not self.dask:
-            return self.y.mean(axis=0)
-        return self.encoder(sample_rows(self.X, self.y)[1]).mean(axis=0)
+        """Constants near the response means: exact for arrays, of the sample for Dask."""
+        return (self.encoder(self.start[1]) if self.dask else self.y).mean(axis=0)
 
     def columns(self) -> TableMoments:
         """Means and variances of all columns and responses, in one pass."""

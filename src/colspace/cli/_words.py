@@ -1,0 +1,76 @@
+"""The library's messages in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_OPTIONS = {
+    "n_components": "--components",
+    "n_selected": "--select",
+    "whiten": "--whiten",
+    "shrinkage": "--shrinkage",
+    "moments": "--moments",
+    "solver": "--solver",
+    "random_state": "--seed",
+}
+_NAMES = "|".join(_OPTIONS)
+
+# whole phrases first, then parameters with a value, then bare parameters that no option is called like
+_PHRASES = (
+    ("blocks={..., 'drop': '*'}", "--drop-rest"),
+    ("use response=None", "leave it out"),
+    ("response='rank'", "--rank-response"),
+    ("(or None)", "(or none)"),
+    ("instead of None", "instead of none"),
+    ("or a tuple of them", "or several with commas"),
+    ("Drop them to silence this", "Leave them out with --drop to silence this"),
+)
+_DROPPED = (
+    r",? or [^,.;]*response=np\.\w+",  # functions cannot be given on the command line
+    r" \(n_(?:features|samples) ?= ?\d+\)",
+    r" \((?:pandas|sklearn)\.[\w.]+\)",
+)
+_VALUE = re.compile(rf"\b({_NAMES})=(\([^)]*\)|'[^']*'|[\w.]+\b)")
+_SKLEARN = re.compile(rf"The '({_NAMES})' parameter of \w+")
+_BARE = re.compile(r"(?<![\w'\-])(n_components|n_selected|rank_test)(?![\w'])")
+
+
+def in_options(text: str) -> str:
+    """A message of the library with options in the place of parameters.
+
+    Examples
+    --------
+    >>> from colspace.cli._words import in_options
+    >>> in_options("Remedies: shrinkage='auto', whiten='diagonal', moments=('linear', 'joint')")
+    'Remedies: --shrinkage auto, --whiten diagonal, --moments linear,joint'
+    """
+    for pattern in _DROPPED:
+        text = re.sub(pattern, "", text)
+    for phrase, option in _PHRASES:
+        text = text.replace(phrase, option)
+    text = _VALUE.sub(lambda m: f"{_OPTIONS[m[1]]} {_value(m[2])}", text)
+    text = _SKLEARN.sub(lambda m: _OPTIONS[m[1]], text)
+    return _BARE.sub(lambda m: _OPTIONS.get(m[1], "--rank-test"), text)
+
+
+def _value(text: str) -> str:
+    return "none" if text == "None" else re.sub(r"[()'\s]", "", text).rstrip(",")
+
+
+@contextmanager
+def warnings_on_stderr(word: str) -> Iterator[None]:
+    """Print each warning raised within as one line that begins with ``word``."""
+    import warnings
+
+    import click
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+            for text in dict.fromkeys(texts):
+                click.echo(f"{click.style(word + ':', fg='yellow')} {in_options(text)}", err=True)
