@@ -1,3 +1,4 @@
+import gzip
 import io
 import sys
 import zipfile
@@ -53,6 +54,8 @@ def test_table_errors(tmp_path, frame):
         write_table(frame, tmp_path / "t.feather")
     with pytest.raises(FileNotFoundError, match="make the directory first"):
         write_table(frame, tmp_path / "no" / "t.csv")
+    with pytest.raises(IsADirectoryError, match=r"d\.csv cannot be written: it is a directory"):
+        write_table(frame, tmp_path / "d.csv")
     for name, text in (("nothing.csv", ""), ("header.csv", "a,b\n")):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match="is empty"):
@@ -63,6 +66,56 @@ def test_table_errors(tmp_path, frame):
     (tmp_path / "bad.parquet").write_text("a,b\n")
     with pytest.raises(ValueError, match="not a Parquet file"):
         read_table(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "separator"),
+    [
+        ("t.csv", "a;b\n1.5;x, y\n2.5;y\n", ";"),
+        ("t.csv", "a\tb\n1.5\tx, y\n2.5\ty\n", "\t"),
+        ("t.csv", "a|b\n1.5|x, y\n2.5|y\n", "|"),
+        ("t.tsv", 'a,b\n1.5,"x, y"\n2.5,y\n', ","),
+        ("-", "a;b\n1.5;x, y\n2.5;y\n", ";"),
+    ],
+)
+def test_another_separator_is_found_and_told(tmp_path, monkeypatch, name, text, separator):
+    path = name if name == "-" else tmp_path / name
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    (tmp_path / name).write_text(text)
+    with pytest.warns(UserWarning, match="columns are separated at ") as caught:
+        frame = read_table(path)
+    assert repr(separator) in str(caught[0].message)
+    pd.testing.assert_frame_equal(frame, pd.DataFrame({"a": [1.5, 2.5], "b": ["x, y", "y"]}))
+
+
+def test_decimal_commas_between_semicolons(tmp_path):
+    with gzip.open(tmp_path / "t.csv.gz", "wt", encoding="utf-8-sig") as file:
+        file.write("a;b;c\n1,5;2;x\n2,5;3;y\n")
+    with pytest.warns(UserWarning, match="',' is the decimal mark"):
+        frame = read_table(tmp_path / "t.csv.gz")
+    pd.testing.assert_frame_equal(frame, pd.DataFrame({"a": [1.5, 2.5], "b": [2, 3], "c": ["x", "y"]}))
+
+
+@pytest.mark.parametrize("text", ["a\n1\n2\n", '"a;b"\n1\n2\n', "a;b,c\n1,2\n"])
+def test_an_expected_separator_or_none_is_left_alone(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    assert read_table(tmp_path / "t.csv").columns.tolist() == text.split("\n")[0].replace('"', "").split(",")
+
+
+def test_spaces_around_names(tmp_path):
+    (tmp_path / "t.csv").write_text(" a,b ,c d\n1,2,3\n")
+    with pytest.warns(UserWarning, match=r"spaces around 2 column name\(s\) are left out: ' a', 'b '"):
+        assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b", "c d"]
+    (tmp_path / "t.csv").write_text("a,a ,b \n1,2,3\n")
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "a ", "b "]
+
+
+def test_text_columns_stay_as_written(tmp_path):
+    (tmp_path / "t.csv").write_text(" id,a\n007,1\n1e3,2\n")
+    with pytest.warns(UserWarning, match="spaces around"):
+        frame = read_table(tmp_path / "t.csv", text=["id"])
+    assert frame["id"].tolist() == ["007", "1e3"]
+    assert frame["a"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +240,11 @@ def test_names_that_only_look_trusted(name):
 
     assert not _is_ours(name)
     assert _is_ours("colspace._blocks.Blocks")
+
+
+def test_save_needs_the_directory(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"m\.skops cannot be written.*make the directory first"):
+        save(LinearRegression(), tmp_path / "no" / "m.skops")
 
 
 def test_load_errors(tmp_path):

@@ -8,7 +8,7 @@ import importlib
 import io
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -54,7 +54,7 @@ def _kind(path: PathLike) -> str:
     raise ValueError(msg)
 
 
-def read_table(path: PathLike) -> Any:
+def read_table(path: PathLike, *, text: Collection[str] = ()) -> Any:
     """Read a table as a pandas DataFrame.
 
     Parameters
@@ -63,6 +63,8 @@ def read_table(path: PathLike) -> Any:
         CSV (``.csv``, ``.csv.gz``), tab-separated (``.tsv``) or Parquet by suffix; ``"-"`` is CSV on
         standard input. A text header that has another separator only (``;``, tab, ``,`` or ``|``) is read
         with that one, and spaces around names are left out; warnings say so.
+    text : collection of str
+        Columns of a text file to keep as they are written, such as identifiers with leading zeros.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def read_table(path: PathLike) -> Any:
         what = "is a directory" if Path(path).is_dir() else "does not exist"
         msg = f"{path} {what}"
         raise FileNotFoundError(msg)
-    frame = _read_parquet(pandas, path) if kind == "parquet" else _read_text(pandas, path, kind)
+    frame = _read_parquet(pandas, path) if kind == "parquet" else _read_text(pandas, path, kind, text)
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         msg = f"{path} is empty: {frame.shape[0]} rows, {frame.shape[1]} columns"
         raise ValueError(msg)
@@ -95,24 +97,27 @@ def _read_parquet(pandas: Any, path: PathLike) -> Any:
         raise ValueError(msg) from error
 
 
-def _read_text(pandas: Any, path: PathLike, kind: str) -> Any:
+def _read_text(pandas: Any, path: PathLike, kind: str, text: Collection[str]) -> Any:
     expected = "\t" if kind == "tsv" else ","
     try:
         source: Any = io.StringIO(sys.stdin.read()) if str(path) == "-" else path
-        separator = _separator(_header_line(source), expected)
-        if separator == expected:
-            frame = pandas.read_csv(source, sep=separator)
-        else:
-            frame, note = _read_otherwise(pandas, source, separator)
-            _note(
-                f"{path}: the header holds no {expected!r}, so columns are separated at {separator!r}{note}"
-            )
+        header = _header_line(source)
+        separator = _separator(header, expected)
+        dtype = {name: str for name in _fields(header, separator) if name.strip() in text}
+        frame = _read_csv(pandas, source, sep=separator, dtype=dtype)
+        note = f"{path}: the header holds no {expected!r}, so columns are separated at {separator!r}"
+        if separator not in (expected, ",") and _count_numbers(frame) < frame.shape[1]:
+            comma = _read_csv(pandas, source, sep=separator, dtype=dtype, decimal=",")
+            if _count_numbers(comma) > _count_numbers(frame):
+                frame, note = comma, f"{note} and ',' is the decimal mark"
     except pandas.errors.EmptyDataError as error:
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error
     except (pandas.errors.ParserError, UnicodeDecodeError, EOFError) as error:
         msg = f"{path} is not a {kind.upper()} table: {_first_line(error)}"
         raise ValueError(msg) from error
+    if separator != expected:
+        _note(note)
     bare = [str(name).strip() for name in frame.columns]
     padded = [name for name, short in zip(frame.columns, bare, strict=True) if name != short]
     if padded and len(set(bare)) == len(bare):
@@ -123,43 +128,32 @@ def _read_text(pandas: Any, path: PathLike, kind: str) -> Any:
 
 
 def _header_line(source: Any) -> str:
-    """The first line; text that was read before is set back to its start."""
+    """The first line."""
     if isinstance(source, io.StringIO):
-        line = source.readline()
-        source.seek(0)
-        return line
+        return source.readline().removeprefix("\ufeff")
     opened: Any = gzip.open if str(source).lower().endswith(".gz") else open
     with opened(source, "rt", encoding="utf-8-sig", errors="replace") as file:
         return str(file.readline())
 
 
+def _fields(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line], delimiter=separator), [])
+
+
 def _separator(header: str, expected: str) -> str:
     """The expected separator, unless the header is one column with it and several with another."""
-
-    def fields(separator: str) -> int:
-        return len(next(csv.reader([header], delimiter=separator), []))
-
-    if fields(expected) > 1:
-        return expected
-    best = max(_SEPARATORS, key=fields)
-    return best if fields(best) > 1 else expected
+    best = max((expected, *_SEPARATORS), key=lambda separator: len(_fields(header, separator)))
+    return expected if len(_fields(header, expected)) > 1 else best
 
 
-def _read_otherwise(pandas: Any, source: Any, separator: str) -> tuple[Any, str]:
-    """The table with a separator that was not expected; commas in numbers where that gives more numbers."""
+def _read_csv(pandas: Any, source: Any, **options: Any) -> Any:
+    if isinstance(source, io.StringIO):
+        source.seek(0)
+    return pandas.read_csv(source, **options)
 
-    def read(decimal: str) -> tuple[Any, int]:
-        if isinstance(source, io.StringIO):
-            source.seek(0)
-        frame = pandas.read_csv(source, sep=separator, decimal=decimal)
-        return frame, frame.select_dtypes("number").shape[1]
 
-    frame, count = read(".")
-    if separator != "," and count < frame.shape[1]:
-        other, more = read(",")
-        if more > count:
-            return other, " and ',' is the decimal mark"
-    return frame, ""
+def _count_numbers(frame: Any) -> int:
+    return int(frame.select_dtypes("number").shape[1])
 
 
 def _note(text: str) -> None:

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from colspace import JointReduction, __version__
 from colspace.cli._group import colspace
+from colspace.cli._words import in_options
 from colspace.datasets import make_bilinear
 from colspace.experiments import jdr_fig3
 from colspace.io import load
@@ -100,7 +101,7 @@ def test_reduce_reads_and_writes_standard_streams(files):
 
 
 def test_reduce_labels_selection_and_moments(files, frame):
-    options = ["--whiten", "diagonal", "--select", "3", "--moments", "linear,joint", "-r", "1", "--json"]
+    options = ["--whiten", "diagonal", "--select", "3", "--moments", "linear, joint", "-r", "1", "--json"]
     result = run("reduce", files / "t.csv", "-y", "z", *blocks(), "--drop-rest", *options)
     model = JointReduction(
         1,
@@ -108,7 +109,6 @@ def test_reduce_labels_selection_and_moments(files, frame):
         whiten="diagonal",
         n_selected=3,
         moments=("linear", "joint"),
-        shrinkage="auto",
     ).fit(frame.drop(columns="z"), frame["z"])
     report = json.loads(result.stdout)
     for block, entry in report["blocks"].items():
@@ -141,16 +141,28 @@ def test_reduce_warnings_are_lines_on_stderr(files):
         (["t.csv", "-y", "nope"], "no column is called 'nope'. Columns: 'g_0'"),
         (["t.csv", "-y", "y", "-b", "genes=g_*"], "columns are in no block"),
         (["t.csv", "-y", "y", "-b", "x=q_*", "--drop-rest"], "matches no column"),
-        (["t.csv", "-y", "y"], "columns that are not numbers: 'z'"),
-        (["t.csv", "-y", "y", "-b", "x=g_*", "--drop-rest", "-r", "9"], "n_components=9"),
-        (["t.csv", "-y", "y", "-b", "x=g_*", "--drop-rest", "--select", "3"], "use whiten='diagonal'"),
-        (["t.csv", "-y", "y", "-b", "x=g_*", "--drop-rest", "--moments", "odd"], "odd"),
-        (["t.csv", "-y", "y", "-b", "x=g_*", "--drop-rest", "--shrinkage", "2"], "shrinkage"),
-        (["t.csv", "-y", "y", "-b", "x=g_*", "--drop-rest", "-o", "no/e.csv"], "make the directory first"),
+        (["t.csv", "-y", "y", "-b", "genes=g_*", "--drop", "z"], "on purpose with --drop-rest"),
+        (["t.csv", "-y", "y"], "1 column(s) are not numbers: 'z' (e.g. '"),
+        (["t.csv", "-y", "y"], "Leave them out with --drop, carry them along with --id"),
+        (["t.csv", "-y", "y", "--drop", "q"], "--drop: no column is called 'q'"),
+        (["t.csv", "-y", "y", "--drop", "q*"], "--drop matches no column"),
+        (["t.csv", "-y", "y", "--drop", "*"], "no columns are left"),
+        (["t.csv", "-y", "y", "--id", "q"], "no column is called 'q'"),
+        (["t.csv", "-y", "y", "--drop", "z", "-r", "11"], "--components 11 is more than the 10 columns"),
+        (["t.csv", "-y", "y", "--drop", "z", "--select", "3"], "use --whiten diagonal (or none)"),
+        (["t.csv", "-y", "y", "--drop", "z", "--moments", "odd"], "--moments odd: choose 'all'"),
+        (["t.csv", "-y", "y", "--drop", "z", "--moments", "odd, joint"], "--moments odd,joint: choose"),
+        (["t.csv", "-y", "y", "--drop", "z", "--shrinkage", "2"], "Error: --shrinkage must be a float"),
+        (["t.csv", "-y", "z", "--drop", "y", "--rank-response"], "--rank-response needs numbers"),
+        (["few.csv", "-y", "y", "--shrinkage", "0"], "Remedies: --shrinkage auto"),
+        (["none.csv", "-y", "y", "-o", "no/e.csv"], "make the directory first"),
+        (["none.csv", "-y", "y", "-o", "e.xlsx"], "unknown kind of table"),
+        (["none.csv", "-y", "y", "--model", "no/m.skops"], "no/m.skops cannot be written"),
     ],
 )
 def test_reduce_bad_input_is_one_line(files, monkeypatch, arguments, message):
     monkeypatch.chdir(files)
+    pd.read_csv("t.csv", nrows=8).drop(columns="z").to_csv("few.csv", index=False)
     result = run("reduce", *arguments, code=1)
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.strip().splitlines()) == 1
@@ -162,7 +174,129 @@ def test_reduce_missing_response_values(files):
     table.loc[3, "y"] = np.nan
     table.to_csv(files / "gap.csv", index=False)
     result = run("reduce", files / "gap.csv", "-y", "y", code=1)
-    assert "1 missing value(s) in the response 'y'" in result.stderr
+    assert "missing values in the response in 1 column(s): 'y' (1); drop those rows" in result.stderr
+
+
+@pytest.mark.parametrize(("gap", "word"), [(np.nan, "missing"), (np.inf, "infinite")])
+def test_reduce_gaps_in_columns_are_counted_in_one_line(files, gap, word):
+    table = pd.read_csv(files / "t.csv").drop(columns="z")
+    table.loc[3:5, "g_1"] = gap
+    table.loc[7, "d_0"] = gap
+    table.to_csv(files / "gap.csv", index=False)
+    result = run("reduce", files / "gap.csv", "-y", "y", code=1)
+    assert result.stderr.startswith(f"Error: {word} values in X in 2 column(s): 'g_1' (3), 'd_0' (1); fill")
+    assert len(result.stderr.strip().splitlines()) == 1
+    run("reduce", files / "gap.csv", "-y", "y", "--drop", "g_1", "--drop", "d_[0-1]")
+
+
+def test_reduce_drops_and_carries_columns(files):
+    table = pd.read_csv(files / "t.csv").assign(code=lambda t: [f"{i:04d}" for i in t.index], note="x")
+    table.to_csv(files / "t2.csv", index=False)
+    arguments = ["-y", "y", "--id", "code", "--id", "z", "--drop", "no*", "--drop", "d_*", "-r", "1"]
+    run("reduce", files / "t2.csv", *arguments, "-o", files / "e.csv", "--model", files / "m.skops")
+    found = pd.read_csv(files / "e.csv", dtype={"code": str})
+    assert found.columns.tolist() == ["code", "z", "jointreduction0", "y"]
+    assert found["code"].tolist() == table["code"].tolist()
+    model = load(files / "m.skops")
+    assert model.feature_names_in_.tolist() == [f"g_{i}" for i in range(5)]
+    assert model.random_state == 0
+
+
+def test_reduce_keeps_rows_with_equal_index(files, frame):
+    table = frame.drop(columns="z").set_axis(["p"] * len(frame), axis=0)
+    table.to_parquet(files / "same.parquet")
+    run("reduce", files / "same.parquet", "-y", "y", "-o", files / "e.parquet")
+    assert len(pd.read_parquet(files / "e.parquet")) == len(frame)
+    table.rename(columns={"y": "x__0"}).to_parquet(files / "clash.parquet")
+    arguments = ["-y", "x__0", "-b", "x=*", "-o", files / "e.parquet"]
+    assert "rename that of the table" in run("reduce", files / "clash.parquet", *arguments, code=1).stderr
+
+
+def test_reduce_is_the_same_for_the_same_seed(files):
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.standard_normal((60, 4050)), columns=[f"c{i}" for i in range(4050)])
+    wide.assign(y=wide["c0"]).to_parquet(files / "wide.parquet")
+    options = ["-y", "y", "-r", "1", "--whiten", "diagonal", "--json"]
+    first, again, other = (
+        run("reduce", files / "wide.parquet", *options, "--seed", seed).stdout for seed in (7, 7, 8)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_reduce_solver_reaches_the_estimator(files):
+    options = ["--drop", "z", "--solver", "randomized", "--seed", "3", "--model", files / "m.skops"]
+    run("reduce", files / "t.csv", "-y", "y", *options)
+    model = load(files / "m.skops")
+    assert (model.solver_, model.random_state, model.response) == ("randomized", 3, None)
+
+
+def test_reduce_heavy_tails_name_the_option(files):
+    table = pd.read_csv(files / "t.csv").drop(columns="z")
+    table["y"] = np.sinh(4 * table["y"])
+    table.to_csv(files / "heavy.csv", index=False)
+    result = run("reduce", files / "heavy.csv", "-y", "y")
+    assert "Warning: the response is heavy-tailed" in result.stderr
+    assert result.stderr.rstrip().endswith("Remedies: --rank-response")
+    result = run("reduce", files / "heavy.csv", "-y", "y", "--rank-response")
+    assert result.stderr == ""
+    assert "response y (numeric, by rank)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("response", "other", "kind"), [("y", "z", "numeric"), ("z", "y", "labels, 2 classes")]
+)
+def test_reduce_says_how_the_response_was_taken(files, response, other, kind):
+    arguments = ["reduce", files / "t.csv", "-y", response, "--drop", other]
+    assert f"response {response} ({kind})" in run(*arguments).stdout
+    assert json.loads(run(*arguments, "--json").stdout)["response_taken_as"] == kind
+
+
+def test_reduce_numbers_as_classes(files):
+    table = pd.read_csv(files / "t.csv").drop(columns="z")
+    table["y"] = np.digitize(table["y"], table["y"].quantile([0.3, 0.6]))
+    table.to_csv(files / "codes.csv", index=False)
+    assert "labels, 3 classes" in run("reduce", files / "codes.csv", "-y", "y", "--labels").stdout
+    assert "(numeric)" in run("reduce", files / "codes.csv", "-y", "y").stdout
+
+
+def test_reduce_a_messy_file(files, frame):
+    table = frame.reset_index().rename(columns={"patient": "patient id", "g_0": " g_0", "z": " z "})
+    table.drop(columns="y").to_csv(files / "messy.csv", sep=";", decimal=",", index=False)
+    arguments = ["-y", "z", "--id", "patient id", *blocks(), "-o", files / "e.csv"]
+    result = run("reduce", files / "messy.csv", *arguments)
+    assert "columns are separated at ';' and ',' is the decimal mark" in result.stderr
+    assert "spaces around 2 column name(s) are left out" in result.stderr
+    assert "Note: " in result.stderr
+    model = JointReduction(2, blocks=BLOCKS, shrinkage="auto").fit(
+        frame.drop(columns=["y", "z"]), frame["z"].to_numpy()
+    )
+    found = pd.read_csv(files / "e.csv", index_col="patient id")
+    assert_allclose(
+        found.drop(columns="z"), model.transform(frame.drop(columns=["y", "z"])), rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "options"),
+    [
+        ("use solver='exact', or n_components='auto'", "use --solver exact, or --components auto"),
+        ("shrinkage=0.5 and n_selected=3.", "--shrinkage 0.5 and --select 3."),
+        (
+            "whiten=None; use whiten='diagonal' instead of None",
+            "--whiten none; use --whiten diagonal instead of none",
+        ),
+        ("moments=('linear',): no", "--moments linear: no"),
+        (
+            "lower n_components. See rank_test for a p-value",
+            "lower --components. See --rank-test for a p-value",
+        ),
+        ("4 columns of X (n_features = 4); lower", "4 columns of X; lower"),
+        ("no column is called 'n_components'", "no column is called 'n_components'"),
+    ],
+)
+def test_messages_speak_of_options(library, options):
+    assert in_options(library) == options
 
 
 @pytest.mark.parametrize(
@@ -174,6 +308,12 @@ def test_reduce_missing_response_values(files):
         (["t.csv", "-y", "y", "-r", "many"], "neither a whole number nor one of auto, threshold"),
         (["t.csv", "-y", "y", "--whiten", "some"], "some"),
         (["t.csv", "-y", "y", "--json", "-o", "-"], "choose one"),
+        (["t.csv", "-y", "y", "--drop-rest"], "needs --block"),
+        (["t.csv", "-y", "y", "-y", "y"], "'y' is given twice"),
+        (["t.csv", "-y", "y", "--id", "z", "--id", "z"], "'z' is given twice"),
+        (["t.csv", "-y", "y", "--id", "y"], "'y' is given as --response and as --id"),
+        (["t.csv", "-y", "y", "--solver", "some"], "some"),
+        (["t.csv", "-y", "y", "--seed", "-1"], "-1"),
     ],
 )
 def test_reduce_wrong_use_exits_with_2(files, monkeypatch, arguments, message):

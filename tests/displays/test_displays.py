@@ -6,9 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from colspace import JointReduction
+from colspace import (
+    JointReduction,
+    PrincipalHessian,
+    ReducedRank,
+    SlicedAverage,
+    SlicedInverse,
+    StructuredOLS,
+)
 from colspace.datasets import make_bilinear
 from colspace.displays import EmbeddingDisplay, LoadingsDisplay, SingularValuesDisplay
 
@@ -165,8 +176,8 @@ def test_embedding_takes_columns_of_different_blocks(fitted):
 
 def test_embedding_errors(fitted):
     model, X, y = fitted
-    with pytest.raises(ValueError, match="needs two columns"):
-        EmbeddingDisplay.from_estimator(model, X, y, components=(0,))
+    with pytest.raises(ValueError, match="give one or two columns"):
+        EmbeddingDisplay.from_estimator(model, X, y, components=(0, 1, 0))
     with pytest.raises(ValueError, match=r"block 'a' has 2 component\(s\)"):
         EmbeddingDisplay.from_estimator(model, X, y, components=(0, 2))
     with pytest.raises(ValueError, match="no column is called 'z__0'"):
@@ -175,7 +186,77 @@ def test_embedding_errors(fitted):
         EmbeddingDisplay.from_estimator(model, X, np.column_stack([y, y]))
 
 
+def test_embedding_of_one_component_against_numbers(fitted):
+    _, X, y = fitted
+    model = JointReduction(1).fit(X, y)
+    response = pd.Series(y, name="dose")
+    display = EmbeddingDisplay.from_estimator(model, X, response)
+    (points,) = display.ax_.collections
+    assert_array_equal(points.get_offsets(), np.column_stack([model.transform(X), y]))
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("jointreduction0", "dose")
+    assert display.frame().columns.tolist() == ["jointreduction0", "dose"]
+    assert len(display.figure_.axes) == 1
+
+
+def test_embedding_of_one_component_in_strips_of_classes(fitted):
+    model, X, y = fitted
+    labels = np.array(["low", "middle", "top"])[np.digitize(y, [-1, 1])]
+    display = EmbeddingDisplay.from_estimator(model, X, labels, components="b__1", alpha=0.5)
+    embedding = model.transform(X)[:, 3]
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == ["low", "middle", "top"]
+    strips = [c for c in display.ax_.collections if c.get_label() in {"low", "middle", "top"}]
+    assert len(strips) == 3
+    for i, strip in enumerate(strips):
+        x, height = strip.get_offsets().T
+        assert_array_equal(x, embedding[labels == strip.get_label()])
+        assert np.abs(height - i).max() < 0.31
+        assert strip.get_alpha() == 0.5
+    again = EmbeddingDisplay.from_estimator(model, X, labels, block="b", components=1)
+    assert_array_equal(again.embedding, display.embedding)
+
+
+def test_one_component_of_a_named_block(fitted):
+    _, X, y = fitted
+    model = JointReduction(1, blocks={"a": "a*", "b": "b*"}).fit(X, y)
+    assert EmbeddingDisplay.from_estimator(model, X, y, block="b").names == ("b__0",)
+
+
 # ---------------------------------------------------------------------- all
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        JointReduction(2),
+        SlicedInverse(2),
+        SlicedAverage(2),
+        PrincipalHessian(2),
+        ReducedRank(1),
+        StructuredOLS(1),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_every_linear_estimator_dense_and_sparse(model, kind):
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((300, 5)) * (rng.random((300, 5)) < 0.5)
+    y = dense[:, 0] + dense[:, 1] ** 2
+    X = kind(dense)
+    model = clone(model).fit(X, y)
+    display = EmbeddingDisplay.from_estimator(model, X, y)
+    assert display.names == tuple(model.get_feature_names_out())
+    assert_allclose(display.embedding, model.transform(dense), atol=1e-12)
+    bars = LoadingsDisplay.from_estimator(model, X, blocks=["x"]).frame().set_index("feature")["loading"]
+    expected = model.components_[0] * dense.std(axis=0)
+    assert_allclose(bars[[f"x{i}" for i in range(5)]], expected, rtol=1e-9)
+
+
+def test_a_pipeline_is_embedded_and_has_no_loadings(fitted):
+    _, X, y = fitted
+    model = make_pipeline(StandardScaler(), SlicedInverse(2)).fit(X, y)
+    assert EmbeddingDisplay.from_estimator(model, X, y).names == ("slicedinverse0", "slicedinverse1")
+    with pytest.raises(TypeError, match="Pipeline has no components_"):
+        LoadingsDisplay.from_estimator(model)
 
 
 def test_matplotlib_is_asked_for_only_when_drawing(fitted, monkeypatch):

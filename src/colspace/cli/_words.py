@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import click
 
 _OPTIONS = {
     "n_components": "--components",
@@ -22,6 +25,7 @@ _PHRASES = (
     ("blocks={..., 'drop': '*'}", "--drop-rest"),
     ("use response=None", "leave it out"),
     ("response='rank'", "--rank-response"),
+    ("response='labels'", "--labels"),
     ("(or None)", "(or none)"),
     ("instead of None", "instead of none"),
     ("or a tuple of them", "or several with commas"),
@@ -62,10 +66,6 @@ def _value(text: str) -> str:
 @contextmanager
 def warnings_on_stderr(word: str) -> Iterator[None]:
     """Print each warning raised within as one line that begins with ``word``."""
-    import warnings
-
-    import click
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

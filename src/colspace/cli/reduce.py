@@ -80,6 +80,7 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 @click.option(
     "--rank-response", is_flag=True, help="Replace the response by its ranks: for heavy tails and outliers."
 )
+@click.option("--labels", is_flag=True, help="Take a response of numbers as class labels.")
 @click.option(
     "-b",
     "--block",
@@ -165,6 +166,7 @@ def command(
     table: str,
     responses: tuple[str, ...],
     rank_response: bool,
+    labels: bool,
     blocks: dict[str, list[str]],
     drop_rest: bool,
     drop: tuple[str, ...],
@@ -196,6 +198,9 @@ def command(
     if drop_rest and not blocks:
         msg = "--drop-rest leaves out columns that are in no block, so it needs --block; see also --drop"
         raise click.UsageError(msg)
+    if rank_response and labels:
+        msg = "--rank-response takes the response as numbers and --labels as classes; choose one"
+        raise click.UsageError(msg)
     both = [name for name in ids if name in responses]
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
@@ -209,7 +214,7 @@ def command(
     if model is not None:
         check_model_target(model)
     with warnings_on_stderr("Note"):
-        frame = read_table(table)
+        frame = read_table(table, text=ids)
     parts = split_table(frame, responses, ids, drop, blocks, drop_rest)
     if shrinkage is None:
         shrinkage = "auto" if whiten == "full" else 0.0
@@ -221,7 +226,7 @@ def command(
         shrinkage=shrinkage,
         solver=solver,
         n_selected=selected,
-        response="rank" if rank_response else None,
+        response="rank" if rank_response else "labels" if labels else None,
         random_state=seed,
     )
     with warnings_on_stderr("Warning"):
