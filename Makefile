@@ -10,7 +10,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/python -m colspace.experiments.demo --out demo
 
 test: $(VENV)/test.stamp lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -19,6 +19,7 @@ lint: $(VENV)/test.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/joint.py
+	$(BIN)/python benchmarks/stein.py
 
 clean:
 	rm -rf $(VENV) demo
@@ -33,7 +34,7 @@ $(VENV)/demo.stamp: $(BIN)/python $(INPUTS)
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/demo.stamp
-	$(INSTALL) -e '.[all]' --group test
+	$(INSTALL) -e '.[all,torch]' --group test
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

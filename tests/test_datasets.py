@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.special import kve
 
-from colspace.datasets import make_additive, make_bilinear, make_even, make_rbf
+from colspace.datasets import make_additive, make_bilinear, make_even, make_multiple_response, make_rbf
 
 
 @pytest.mark.parametrize("make", [make_bilinear, make_rbf, make_even, make_additive])
@@ -66,3 +67,43 @@ def test_errors():
         make_bilinear(10, 5, 3, n_active=2)
     with pytest.raises(ValueError, match="needs law='gaussian'"):
         make_bilinear(10, 5, 3, law="uniform", correlation=0.5)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "student", "hyperbolic"])
+def test_multiple_response_laws(law):
+    data = make_multiple_response(60_000, 4, 4, 2, law=law, rng=0)
+    scale = 1.0
+    if law == "hyperbolic":  # E[w] of GIG((p+1)/2, chi, psi), chi = 2p + 1, psi = p
+        order, chi, psi = 2.5, 9.0, 4.0
+        root = np.sqrt(chi * psi)
+        scale = np.sqrt(chi / psi) * kve(order + 1, root) / kve(order, root)
+    C = np.cov(data.X.T, bias=True)
+    np.testing.assert_allclose(C, scale * data.dispersion, atol=0.06 * np.trace(C))
+    kurtosis = np.mean(data.X[:, 0] ** 4) / np.mean(data.X[:, 0] ** 2) ** 2
+    expected = {"gaussian": 3.0, "student": 4.0, "hyperbolic": None}[law]
+    if expected is not None:  # t with 10 degrees of freedom: 3 (df - 2)/(df - 4)
+        assert kurtosis == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("links", ["linear", "cyclic", "random"])
+def test_multiple_responses_depend_on_the_directions_only(links):
+    data = make_multiple_response(300, 6, 8, 2, links=links, noise=0.0, rng=1)
+    np.testing.assert_allclose(data.directions.T @ data.directions, np.eye(2), atol=1e-12)
+    U = data.X @ data.directions
+    if links == "linear":
+        assert np.linalg.matrix_rank(data.Y) == 2
+    else:  # the first response is a_1' sin(u - 1)
+        coefficients = np.linalg.lstsq(np.sin(U - 1), data.Y[:, 0], rcond=None)[0]
+        np.testing.assert_allclose(np.sin(U - 1) @ coefficients, data.Y[:, 0], atol=1e-9)
+        assert (coefficients >= 3).all()
+    again = make_multiple_response(300, 6, 8, 2, links=links, noise=0.0, rng=1)
+    np.testing.assert_array_equal(data.Y, again.Y)
+
+
+def test_multiple_response_errors():
+    with pytest.raises(ValueError, match="n_responses=5 must be even"):
+        make_multiple_response(10, 4, 5)
+    with pytest.raises(ValueError, match="law='cauchy' is unknown"):
+        make_multiple_response(10, 4, 4, law="cauchy")
+    with pytest.raises(ValueError, match="links='odd' is unknown"):
+        make_multiple_response(10, 4, 4, links="odd")

@@ -69,7 +69,7 @@ def test_dask_partitions_are_taken_one_at_a_time():
     assert reduce_rows(partial(_count_rows, limit=10), lazy, chunk=10) == 1000
 
 
-def test_default_chunk_is_about_eight_megabytes():
+def test_default_chunk_is_about_four_megabytes():
     X = np.empty((100_000, 50))
     assert chunk_rows(X) * 50 * 8 == pytest.approx(CHUNK_BYTES, rel=0.01)
     assert chunk_rows(sparse.csr_array((1000, 10**6))) > 10_000

@@ -14,6 +14,8 @@ __all__ = [
     "ReducedRank",
     "SlicedAverage",
     "SlicedInverse",
+    "SteinReduction",
+    "SteinReductionCV",
     "StructuredOLS",
     "reduce_rows",
     "stack_blocks",
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         ReducedRank,
         SlicedAverage,
         SlicedInverse,
+        SteinReduction,
+        SteinReductionCV,
         StructuredOLS,
     )
 

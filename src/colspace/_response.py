@@ -114,8 +114,13 @@ def holds_labels(values: Any, response: Any) -> bool:
     return kind in "USb" or hasattr(values, "cat") or str(values.dtype) in ("str", "string", "category")
 
 
+def is_gap(value: Any) -> bool:
+    """Whether a value stands for a missing one: None, NaN, or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
+
+
 def _check_no_gaps(labels: NDArray[Any]) -> None:
-    if any(v is None or type(v).__name__ == "NAType" or v != v for v in set(labels.tolist())):  # noqa: PLR0124
+    if any(map(is_gap, set(labels.tolist()))):
         msg = "y contains missing labels (None or NaN); drop those rows first"
         raise ValueError(msg)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 #: Bytes of float64 that one chunk of rows takes: large enough for BLAS-3, small beside any table.
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 4 << 20
 _FAN_IN = 8
 
 
@@ -56,7 +56,7 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
     *arrays : ndarray, memmap, CSR matrix, Dask array or dataframe, or one iterator of chunks
         Aligned along their rows. An iterator yields a chunk, or a tuple of aligned chunks.
     chunk : int, optional
-        Rows per chunk; by default about 8 MB of float64.
+        Rows per chunk; by default about 4 MB of float64.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
         msg = "reduce_rows needs at least one array of rows"
         raise TypeError(msg)
     if chunk is not None and chunk < 1:
-        msg = f"chunk={chunk} must be at least 1 row, or None for about 8 MB"
+        msg = f"chunk={chunk} must be at least 1 row, or None for about 4 MB"
         raise ValueError(msg)
     if any(is_dask(a) for a in arrays):
         return _reduce_dask(statistic, arrays, chunk)

@@ -1,4 +1,4 @@
-"""Distances between subspaces: never by sign or column order."""
+"""Distances between subspaces, never by sign or column order; errors of reconstructions and predictions."""
 
 from __future__ import annotations
 
@@ -101,3 +101,88 @@ def principal_angles(true: Any, estimated: Any) -> Array:
     """
     U, V = _bases(true, estimated)
     return subspace_angles(U, V)
+
+
+def _pair(true: Any, estimated: Any, what: str) -> tuple[Array, Array]:
+    A, B = np.asarray(true, dtype=np.float64), np.asarray(estimated, dtype=np.float64)
+    if A.shape != B.shape:
+        msg = f"{what} compares arrays of one shape, got {A.shape} and {B.shape}"
+        raise ValueError(msg)
+    if A.size == 0 or A.ndim == 0:
+        msg = f"{what} needs at least one row, got shape {A.shape}"
+        raise ValueError(msg)
+    if not (np.isfinite(A).all() and np.isfinite(B).all()):
+        msg = f"{what} is not defined for NaN or infinity; drop those rows first"
+        raise ValueError(msg)
+    return A, B
+
+
+def nrse(X: Any, X_hat: Any) -> float:
+    """Normalised root squared error: the mean over rows of ||x_hat - x|| / ||x||.
+
+    Rows may be vectors or images: everything but the first axis is one row.
+
+    Examples
+    --------
+    >>> nrse([[3.0, 4.0], [0.0, 2.0]], [[3.0, 4.0], [0.0, 1.0]])
+    0.25
+    """
+    A, B = _pair(X, X_hat, "nrse")
+    A, B = A.reshape(len(A), -1), B.reshape(len(B), -1)
+    size = np.linalg.norm(A, axis=1)
+    if not size.all():
+        msg = f"row {int(np.argmin(size))} of X is zero, and an error relative to it is not defined; leave it out"
+        raise ValueError(msg)
+    return float(np.mean(np.linalg.norm(B - A, axis=1) / size))
+
+
+def ssim(image: Any, other: Any, *, data_range: float | None = None) -> float:
+    r"""Structural similarity of two images from their means, variances and covariance, at most 1.
+
+    .. math:: \frac{(2\mu_x\mu_y + c_1)(2\sigma_{xy} + c_2)}{(\mu_x^2 + \mu_y^2 + c_1)(\sigma_x^2 + \sigma_y^2 + c_2)},
+        \qquad c_1 = (0.01 R)^2, \; c_2 = (0.03 R)^2 .
+
+    Moments are over the whole image with divisor N, without a sliding window. (The Stein paper prints
+    :math:`c_2` for the :math:`c_1` of the denominator; then an image would differ from itself.)
+
+    Parameters
+    ----------
+    image, other : arrays (height, width), or (n, height, width) for the mean over n pairs.
+    data_range : R, the range that pixels can take, e.g. 255; None is the range of the pixels of ``image``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> checks = np.indices((4, 4)).sum(axis=0) % 2
+    >>> ssim(checks, checks)
+    1.0
+    >>> round(ssim(checks, 1 - checks), 3)
+    -0.996
+    """
+    A, B = _pair(image, other, "ssim")
+    if A.ndim not in (2, 3):
+        msg = f"ssim takes an image (height, width) or a stack (n, height, width), got shape {A.shape}"
+        raise ValueError(msg)
+    R = float(np.ptp(A)) if data_range is None else float(data_range)
+    if not R > 0:
+        msg = f"data_range={R:g} must be positive; give the range that pixels can take, e.g. data_range=255"
+        raise ValueError(msg)
+    c1, c2 = (0.01 * R) ** 2, (0.03 * R) ** 2
+    pixels = A.shape[-2] * A.shape[-1]
+    A, B = A.reshape(-1, pixels), B.reshape(-1, pixels)
+    ma, mb = A.mean(axis=1), B.mean(axis=1)
+    covariance = np.mean((A - ma[:, None]) * (B - mb[:, None]), axis=1)
+    luminance = (2 * ma * mb + c1) / (ma**2 + mb**2 + c1)
+    return float(np.mean(luminance * (2 * covariance + c2) / (A.var(axis=1) + B.var(axis=1) + c2)))
+
+
+def prediction_mse(Y: Any, Y_hat: Any) -> float:
+    """Prediction mean squared error: the mean over rows of ||y - y_hat||^2, summed over responses.
+
+    Examples
+    --------
+    >>> prediction_mse([[1.0, 2.0], [0.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]])
+    3.0
+    """
+    A, B = _pair(Y, Y_hat, "prediction_mse")
+    return float(np.mean(np.sum((A - B).reshape(len(A), -1) ** 2, axis=1)))

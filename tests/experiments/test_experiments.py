@@ -51,7 +51,7 @@ def _small(monkeypatch):
 CURVES = {"jdr-fig1": 6, "jdr-fig3": 8, "jdr-fig5": 9}
 
 
-@pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
+@pytest.mark.parametrize("name", [n for n in experiments.EXPERIMENTS if n.startswith("jdr")])
 def test_experiment_writes_what_it_returns(monkeypatch, tmp_path, name):
     _small(monkeypatch)
     result = experiments.run(name, quick=True, out=tmp_path / "new", rng=1)
@@ -83,7 +83,7 @@ def test_errors_fall_with_rows_and_grow_with_columns(monkeypatch):
     assert slopes["bilinear: columns", "Algorithm 1"] > 0
 
 
-@pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
+@pytest.mark.parametrize("name", [n for n in experiments.EXPERIMENTS if n.startswith("jdr")])
 def test_every_published_grid_is_well_formed(name):
     module = importlib.import_module(experiments.EXPERIMENTS[name])
     if module is jdr_fig1:

@@ -37,8 +37,10 @@ def split_table(
     drop: Sequence[str],
     blocks: dict[str, list[str]],
     drop_rest: bool,
+    *,
+    unlabelled: bool = False,
 ) -> Parts:
-    """Take a table apart and check that it can be reduced."""
+    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response."""
     from .._blocks import parse_blocks, parse_columns
 
     frame.columns = [str(c) for c in frame.columns]
@@ -59,7 +61,7 @@ def split_table(
         found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(names), names)
         X = X.iloc[:, sorted(int(c) for columns in found.columns for c in columns)]
     y = frame[responses[0]] if len(responses) == 1 else frame[list(responses)]
-    _refuse_gaps(frame[list(responses)], "in the response", "drop those rows first")
+    _refuse_gaps(frame[list(responses)], "in the response", "drop those rows first", missing=not unlabelled)
     _refuse_text(X)
     _refuse_gaps(X, "in X", "fill them in, drop those rows, or leave the columns out with --drop")
     return Parts(X, y, frame[list(ids)], frame[list(responses)])
@@ -83,11 +85,12 @@ def _refuse_text(X: Any) -> None:
     raise ValueError(msg)
 
 
-def _refuse_gaps(columns: Any, where: str, remedy: str) -> None:
+def _refuse_gaps(columns: Any, where: str, remedy: str, *, missing: bool = True) -> None:
     import numpy as np
 
     infinite = columns.select_dtypes("float").apply(np.isinf)
-    for word, gaps in (("missing", columns.isna().sum()), ("infinite", infinite.sum())):
+    kinds = [("missing", columns.isna().sum())] if missing else []
+    for word, gaps in (*kinds, ("infinite", infinite.sum())):
         found = {name: int(count) for name, count in gaps.items() if count}
         if found:
             shown = ", ".join(f"{name!r} ({count})" for name, count in list(found.items())[:8])

@@ -17,6 +17,8 @@ _OPTIONS = {
     "moments": "--moments",
     "solver": "--solver",
     "random_state": "--seed",
+    "score_model": "--score",
+    "order": "--order",
 }
 _NAMES = "|".join(_OPTIONS)
 
@@ -26,6 +28,9 @@ _PHRASES = (
     ("use response=None", "leave it out"),
     ("response='rank'", "--rank-response"),
     ("response='labels'", "--labels"),
+    ("score_model=GaussianScore(ridge=1.0)", "--score gaussian"),
+    (", or unlabeled_weight > 0", ""),
+    ("pass y=None to look for directions without labels", "fill in some, or name another --response"),
     ("(or None)", "(or none)"),
     ("instead of None", "instead of none"),
     ("or a tuple of them", "or several with commas"),

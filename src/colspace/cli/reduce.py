@@ -1,4 +1,4 @@
-"""``colspace reduce``: fit a joint reduction on a table."""
+"""``colspace reduce``: fit a reduction on a table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import click
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 
-_TOP = 5  # features shown per component
-
-
 if TYPE_CHECKING:
-    from ._table import Parts
-
     _ParamType = click.ParamType[Any]  # generic from click 8.4 on
 else:
     _ParamType = click.ParamType
@@ -115,6 +110,28 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     help="Directions per block: a number, cross-validated, or those above the noise level.",
 )
 @click.option(
+    "--method",
+    type=click.Choice(["joint", "stein"]),
+    default="joint",
+    show_default=True,
+    help="Joint reduction of one or more blocks, or Stein's method: one block, one or several responses, and rows "
+    "whose response is missing help as unlabelled ones.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["1", "2", "both"]),
+    default="1",
+    show_default=True,
+    help="Stein: first derivatives of the links, second, or both.",
+)
+@click.option(
+    "--score",
+    type=click.Choice(["gaussian", "auto"]),
+    default="gaussian",
+    show_default=True,
+    help="Stein: law of the columns; auto chooses among Gaussian, Student and hyperbolic.",
+)
+@click.option(
     "--moments",
     default="all",
     show_default=True,
@@ -172,6 +189,9 @@ def command(
     drop: tuple[str, ...],
     ids: tuple[str, ...],
     components: Any,
+    method: str,
+    order: str,
+    score: str,
     moments: str | tuple[str, ...],
     whiten: str,
     shrinkage: Any,
@@ -191,7 +211,9 @@ def command(
     Example:
       colspace reduce patients.csv --response outcome \\
           --block genes='g_*' --block diet='d_*' --out embedding.parquet
+      colspace reduce cells.csv --response type --method stein --components 5
     """
+    _check_method(method, blocks, components)
     if as_json and out == "-":
         msg = "--json and --out - both write to standard output; choose one"
         raise click.UsageError(msg)
@@ -206,7 +228,8 @@ def command(
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)
     from ..io import check_model_target, check_table_target, read_table, save, write_table
-    from ..reduction import JointReduction
+    from ..reduction import JointReduction, SteinReduction
+    from ._report import print_report, report_of
     from ._table import split_table
 
     if out is not None:
@@ -215,20 +238,31 @@ def command(
         check_model_target(model)
     with warnings_on_stderr("Note"):
         frame = read_table(table, text=ids)
-    parts = split_table(frame, responses, ids, drop, blocks, drop_rest)
-    if shrinkage is None:
-        shrinkage = "auto" if whiten == "full" else 0.0
-    estimator = JointReduction(
-        components,
-        blocks=blocks or None,
-        moments=moments,
-        whiten=None if whiten == "none" else whiten,
-        shrinkage=shrinkage,
-        solver=solver,
-        n_selected=selected,
-        response="rank" if rank_response else "labels" if labels else None,
-        random_state=seed,
-    )
+    parts = split_table(frame, responses, ids, drop, blocks, drop_rest, unlabelled=method == "stein")
+    response = "rank" if rank_response else "labels" if labels else None
+    estimator: Any
+    if method == "stein":
+        estimator = SteinReduction(
+            components,
+            order=order if order == "both" else int(order),
+            score_model=score,
+            response=response,
+            random_state=seed,
+        )
+    else:
+        if shrinkage is None:
+            shrinkage = "auto" if whiten == "full" else 0.0
+        estimator = JointReduction(
+            components,
+            blocks=blocks or None,
+            moments=moments,
+            whiten=None if whiten == "none" else whiten,
+            shrinkage=shrinkage,
+            solver=solver,
+            n_selected=selected,
+            response=response,
+            random_state=seed,
+        )
     with warnings_on_stderr("Warning"):
         estimator.fit(parts.X, parts.y)
         test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
@@ -236,101 +270,45 @@ def command(
         save(estimator, model)
     if out is not None:
         write_table(parts.with_embedding(estimator), out)
-    report = _report(estimator, parts, test)
+    report = report_of(estimator, parts, test)
     if as_json:
         import json
 
         click.echo(json.dumps(report, indent=2))
     elif out != "-":
-        _print(report, out, model)
+        print_report(report, out, model)
 
 
-def _taken_as(estimator: Any, y: Any) -> str:
-    """How the estimator read the response."""
-    from .._response import make_encoder
-
-    classes = make_encoder(y, estimator.response).classes
-    if classes is not None:
-        return f"labels, {len(classes)} classes"
-    return "numeric, by rank" if estimator.response == "rank" else "numeric"
-
-
-def _report(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
-    """The result as plain numbers."""
-    from ..displays._compute import block_loadings, largest
-
-    raw, scaled = block_loadings(estimator), block_loadings(estimator, parts.X)
-    found: dict[str, Any] = {
-        "rows": int(parts.X.shape[0]),
-        "responses": list(parts.responses),
-        "response_taken_as": _taken_as(estimator, parts.y),
-        "n_components": int(estimator.n_components_),
-        "blocks": {},
-    }
-    for block, (names, L) in raw.items():
-        standardised = scaled[block][1]
-        found["blocks"][block] = {
-            "columns": len(names),
-            "selected": len(estimator.selected_[block]),
-            "shrinkage": float(estimator.shrinkage_[block]),
-            "singular_values": [float(v) for v in estimator.singular_values_[block]],
-            "components": [
-                [
-                    {
-                        "feature": names[i],
-                        "loading": float(L[i, k]),
-                        "standardised": float(standardised[i, k]),
-                    }
-                    for i in largest(standardised[:, k], len(names))
-                ]
-                for k in range(L.shape[1])
-            ],
-        }
-    if test is not None:
-        found["rank_test"] = {
-            "n_components": int(test.n_components),
-            "p_values": [float(p) for p in test.p_values],
-            "alpha": float(test.alpha),
-        }
-    return found
+#: Options that one method has and the other has not, by parameter name.
+_ONLY = {
+    "joint": {
+        "drop_rest": "--drop-rest",
+        "moments": "--moments",
+        "whiten": "--whiten",
+        "shrinkage": "--shrinkage",
+        "selected": "--select",
+        "solver": "--solver",
+        "rank_test": "--rank-test",
+    },
+    "stein": {"order": "--order", "score": "--score"},
+}
 
 
-def _print(report: dict[str, Any], out: str | None, model: str | None) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+def _check_method(method: str, blocks: dict[str, list[str]], components: Any) -> None:
+    """Refuse options that the method would ignore."""
+    from click.core import ParameterSource
 
-    console = Console(highlight=False)
-    rows, responses = report["rows"], ", ".join(report["responses"])
-    table = Table(
-        title=escape(f"{rows} rows, response {responses} ({report['response_taken_as']})"),
-        caption="loadings are times the standard deviation of their column",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("block")
-    table.add_column("columns", justify="right")
-    table.add_column("component", justify="right")
-    table.add_column("singular value", justify="right")
-    table.add_column("largest loadings")
-    for block, entry in report["blocks"].items():
-        kept = f"{entry['selected']} of {entry['columns']}"
-        width = kept if entry["selected"] < entry["columns"] else str(entry["columns"])
-        for k, features in enumerate(entry["components"]):
-            shown = ", ".join(f"{f['feature']} {f['standardised']:+.2f}" for f in features[:_TOP])
-            first = (escape(block), width) if k == 0 else ("", "")
-            last = k == len(entry["components"]) - 1
-            table.add_row(
-                *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
-            )
-    console.print(table)
-    if "rank_test" in report:
-        test = report["rank_test"]
-        values = ", ".join(f"{p:.3f}" for p in test["p_values"])
-        console.print(
-            f"permutation test at level {test['alpha']:g}: {test['n_components']} direction(s); "
-            f"p-values of at most 0, 1, ...: {values}"
-        )
-    for what, path in (("embedding", out), ("model", model)):
-        if path is not None:
-            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+    ctx = click.get_current_context()
+    other = "stein" if method == "joint" else "joint"
+    given = [
+        o for name, o in _ONLY[other].items() if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if method == "stein" and blocks:
+        msg = "--method stein takes all columns as one block; leave out --block, or columns with --drop"
+        raise click.UsageError(msg)
+    if given:
+        msg = f"{given[0]} is an option of --method {other}, and the method is {method}"
+        raise click.UsageError(msg)
+    if method == "stein" and components == "threshold":
+        msg = "--components threshold is of --method joint; with stein give a number or auto"
+        raise click.UsageError(msg)

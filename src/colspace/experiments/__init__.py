@@ -12,6 +12,10 @@ EXPERIMENTS: dict[str, str] = {
     "jdr-fig1": "colspace.experiments.jdr_fig1",
     "jdr-fig3": "colspace.experiments.jdr_fig3",
     "jdr-fig5": "colspace.experiments.jdr_fig5",
+    "stein-fig2": "colspace.experiments.stein_fig2",
+    "stein-s": "colspace.experiments.stein_s",
+    "stein-mnist": "colspace.experiments.stein_mnist",
+    "stein-patchseq": "colspace.experiments.stein_patchseq",
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]

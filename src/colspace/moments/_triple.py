@@ -71,9 +71,9 @@ class TriplePlan:
 
     def __call__(self, X: Any, Y: Array) -> TripleMoments:
         """Statistic of one chunk."""
+        V = np.asarray(Y, dtype=np.float64)
+        V = (V if V.ndim == 2 else V[:, None]) - self.shift_y
         Z = self.columns(X)
-        V = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1) - self.shift_y
-        grams = {pair: [g] for pair, g in self._products(Z, None, self.plain).items()}
         weighted: dict[Pair, list[Array]] = {pair: [] for pair in self.weighted}
         for k in range(V.shape[1] if self.weighted else 0):
             for pair, g in self._products(Z, V[:, k], self.weighted).items():
@@ -87,9 +87,12 @@ class TriplePlan:
             y=V.sum(axis=0),
             yy=V.T @ V,
             xy=np.asarray(Z.T @ V),
-            xx={pair: g[0] for pair, g in grams.items()},
+            xx=self._products(Z, None, self.plain),
             xyx={pair: np.stack(g) for pair, g in weighted.items()},
         )
+
+    def _all(self, pairs: tuple[Pair, ...]) -> bool:
+        return len(pairs) == len(self.slices) * (len(self.slices) + 1) // 2
 
     def columns(self, X: Any) -> Any:
         """The chunk in block order, float64, shifted."""
@@ -105,8 +108,7 @@ class TriplePlan:
     def _products(self, Z: Any, w: Array | None, pairs: tuple[Pair, ...]) -> dict[Pair, Array]:
         """Z_i' diag(w) Z_j for the pairs: one symmetric product when all are wanted."""
         s = self.slices
-        n_blocks = len(s)
-        if len(pairs) == n_blocks * (n_blocks + 1) // 2:
+        if self._all(pairs):
             whole = weighted_gram(Z, w)
             return {(i, j): whole[s[i], s[j]] for i, j in pairs}
         found = {}

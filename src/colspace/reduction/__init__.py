@@ -6,6 +6,8 @@ from ._rank import RankTest
 from ._rrr import ReducedRank
 from ._sliced import SlicedAverage, SlicedInverse
 from ._sols import StructuredOLS
+from ._stein import SteinReduction
+from ._stein_cv import SteinReductionCV
 
 __all__ = [
     "JointReduction",
@@ -14,5 +16,7 @@ __all__ = [
     "ReducedRank",
     "SlicedAverage",
     "SlicedInverse",
+    "SteinReduction",
+    "SteinReductionCV",
     "StructuredOLS",
 ]

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
+from .._response import is_gap
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, feature_names
 from ..factor import Whitener, full_whitener, left_singular
@@ -229,7 +230,7 @@ def group_numbers(groups: Any, X: Any) -> tuple[Index, int]:
     """Group of each row as a number, and how many there are."""
     values = column_or_1d(groups)
     check_consistent_length(X, values)
-    if any(g is None or (isinstance(g, float) and np.isnan(g)) for g in values.tolist()):
+    if any(map(is_gap, set(values.tolist()))):
         msg = "groups contains missing labels (None or NaN); drop those rows first, or give them a label"
         raise ValueError(msg)
     labels, codes = np.unique(values, return_inverse=True)

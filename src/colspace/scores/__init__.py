@@ -1,5 +1,21 @@
 """Models of a density that give its scores, for Stein's method."""
 
+from ._auto import choose_score
 from ._base import ScoreModel
+from ._gaussian import EllipticalScore, GaussianScore, gaussian_from_moments
+from ._hyperbolic import HyperbolicScore
+from ._kernel import KernelScore
+from ._neural import NeuralScore
+from ._student import StudentScore
 
-__all__ = ["ScoreModel"]
+__all__ = [
+    "EllipticalScore",
+    "GaussianScore",
+    "HyperbolicScore",
+    "KernelScore",
+    "NeuralScore",
+    "ScoreModel",
+    "StudentScore",
+    "choose_score",
+    "gaussian_from_moments",
+]

@@ -23,6 +23,11 @@ class ScoreModel(BaseEstimator):
 
     n_features_in_: int
 
+    @property
+    def is_given(self) -> bool:
+        """Whether every parameter of the law is given, so that nothing is learned from rows."""
+        return False
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the density from rows of X; y is ignored."""
         raise NotImplementedError

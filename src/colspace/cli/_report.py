@@ -1,0 +1,117 @@
+"""What ``colspace reduce`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._table import Parts
+
+_TOP = 5  # features shown per component
+
+
+def _taken_as(estimator: Any, y: Any) -> str:
+    """How the estimator read the response."""
+    from .._response import make_encoder
+
+    classes = make_encoder(y.dropna(), estimator.response).classes
+    if classes is not None:
+        return f"labels, {len(classes)} classes"
+    return "numeric, by rank" if estimator.response == "rank" else "numeric"
+
+
+def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
+    """The result as plain numbers."""
+    from ..displays._compute import block_loadings, largest
+
+    raw, scaled = block_loadings(estimator), block_loadings(estimator, parts.X)
+    found: dict[str, Any] = {
+        "rows": int(parts.X.shape[0]),
+        "responses": list(parts.responses),
+        "response_taken_as": _taken_as(estimator, parts.y),
+        "n_components": int(estimator.n_components_),
+        "blocks": {},
+    }
+    if hasattr(estimator, "score_model_"):
+        found["labelled_rows"] = int(estimator.n_labeled_)
+        found["score"] = type(estimator.score_model_).__name__
+        found["unlabelled_weight"] = float(estimator.unlabeled_weight_)
+    for block, (names, L) in raw.items():
+        standardised = scaled[block][1]
+        found["blocks"][block] = {
+            "columns": len(names),
+            **_of_block(estimator, block),
+            "components": [
+                [
+                    {
+                        "feature": names[i],
+                        "loading": float(L[i, k]),
+                        "standardised": float(standardised[i, k]),
+                    }
+                    for i in largest(standardised[:, k], len(names))
+                ]
+                for k in range(L.shape[1])
+            ],
+        }
+    if test is not None:
+        found["rank_test"] = {
+            "n_components": int(test.n_components),
+            "p_values": [float(p) for p in test.p_values],
+            "alpha": float(test.alpha),
+        }
+    return found
+
+
+def _of_block(estimator: Any, block: str) -> dict[str, Any]:
+    """What an estimator with blocks knows of each, and one without of its only one."""
+    values = estimator.singular_values_
+    if not isinstance(values, dict):
+        return {"singular_values": [float(v) for v in values]}
+    return {
+        "selected": len(estimator.selected_[block]),
+        "shrinkage": float(estimator.shrinkage_[block]),
+        "singular_values": [float(v) for v in values[block]],
+    }
+
+
+def print_report(report: dict[str, Any], out: str | None, model: str | None) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    rows, responses = f"{report['rows']} rows", ", ".join(report["responses"])
+    if "labelled_rows" in report:
+        rows += f" ({report['labelled_rows']} labelled)"
+    table = Table(
+        title=escape(f"{rows}, response {responses} ({report['response_taken_as']})"),
+        caption="loadings are times the standard deviation of their column",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("block")
+    table.add_column("columns", justify="right")
+    table.add_column("component", justify="right")
+    table.add_column("singular value", justify="right")
+    table.add_column("largest loadings")
+    for block, entry in report["blocks"].items():
+        columns, selected = entry["columns"], entry.get("selected", entry["columns"])
+        width = f"{selected} of {columns}" if selected < columns else str(columns)
+        for k, features in enumerate(entry["components"]):
+            shown = ", ".join(f"{f['feature']} {f['standardised']:+.2f}" for f in features[:_TOP])
+            first = (escape(block), width) if k == 0 else ("", "")
+            last = k == len(entry["components"]) - 1
+            table.add_row(
+                *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
+            )
+    console.print(table)
+    if "rank_test" in report:
+        test = report["rank_test"]
+        values = ", ".join(f"{p:.3f}" for p in test["p_values"])
+        console.print(
+            f"permutation test at level {test['alpha']:g}: {test['n_components']} direction(s); "
+            f"p-values of at most 0, 1, ...: {values}"
+        )
+    for what, path in (("embedding", out), ("model", model)):
+        if path is not None:
+            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)

@@ -1,0 +1,224 @@
+"""What the two simulations of the multiple-response paper share."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .._progress import track
+from .._response import HeavyTailWarning
+from ..datasets import make_multiple_response
+from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..metrics import procrustes_distance
+from ..reduction import ReducedRank, SteinReduction
+from ..scores import GaussianScore, HyperbolicScore, StudentScore
+from ._core import Result, Row, _log_axes, power_slope
+
+Array = NDArray[np.float64]
+Law = Literal["gaussian", "hyperbolic", "student"]
+Links = Literal["linear", "cyclic", "random"]
+
+RESPONSES, RANK = 20, 3
+LAWS: tuple[Law, ...] = ("gaussian", "hyperbolic", "student")
+RATE = -0.5  # of the theorems, in n
+FIRST, SECOND = "first order", "second order"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One panel: law of x, links and number of columns."""
+
+    law: Law
+    links: Links
+    width: int
+
+    @property
+    def title(self) -> str:
+        """Title of the panel."""
+        return f"{self.links} links, {self.law}, p = {self.width}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Distances of one method over n: median and quartiles, and the fitted rate."""
+
+    setting: Setting
+    method: str
+    n: tuple[int, ...]
+    quartiles: Array  # 3 x len(n)
+    rate: float
+
+
+def fitted_score(law: str, X: Array) -> Any:
+    """The score of the right law with its parameters estimated once, for all methods."""
+    if law == "gaussian":
+        return GaussianScore()  # estimated from the moments that SteinReduction takes anyway
+    if law == "student":
+        t = StudentScore().fit(X)
+        return StudentScore(df=t.df_, location=t.location_, covariance=t.covariance_)
+    h = HyperbolicScore().fit(X)
+    return HyperbolicScore(chi=h.chi_, psi=h.psi_, location=h.location_, dispersion=h.dispersion_)
+
+
+def methods(score: Any, links: str) -> dict[str, Any]:
+    """Name -> estimator; linear links have no second derivatives, so only first order there."""
+    published = {"score_model": score, "whiten": False, "whiten_response": False}
+    found = {
+        "reduced-rank regression": ReducedRank(RANK),
+        f"{FIRST}, published": SteinReduction(RANK, **published),
+        f"{FIRST}, default": SteinReduction(RANK, score_model=score),
+    }
+    if links != "linear":
+        found[f"{SECOND}, published"] = SteinReduction(RANK, order=2, combine="mean", **published)
+        found[f"{SECOND}, ranks"] = SteinReduction(RANK, order=2, response="rank", score_model=score)
+    return found
+
+
+def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
+    """Distance (3.1) of every method on one fresh data set."""
+    X, Y, B = make_multiple_response(
+        n, setting.width, RESPONSES, RANK, law=setting.law, links=setting.links, rng=np.random.default_rng(seed)
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        # fifth powers of t variables are heavy-tailed by design, and at small n nothing is determined
+        warnings.simplefilter("ignore", HeavyTailWarning)
+        warnings.filterwarnings("ignore", "no gap after component", UserWarning)
+        warnings.filterwarnings("ignore", ".* the data look Gaussian", UserWarning)
+        score = fitted_score(setting.law, X)
+        return {
+            name: procrustes_distance(B, model.fit(X, Y).components_.T)
+            for name, model in methods(score, setting.links).items()
+        }
+
+
+def measure(
+    settings: Sequence[Setting],
+    rows: Sequence[int],
+    repetitions: int,
+    rng: int,
+    *,
+    title: str,
+    progress: bool,
+) -> list[Line]:
+    """Every line of every panel; each repetition has its own seed."""
+    lines = []
+    seeds = np.random.SeedSequence(rng).spawn(len(settings))
+    with (
+        threadpool_limits(1),
+        track(len(settings) * len(rows) * repetitions, title, show=progress) as advance,
+    ):
+        for setting, panel_seed in zip(settings, seeds, strict=True):
+            found: dict[str, list[list[float]]] = {}
+            for n, seed in zip(rows, panel_seed.spawn(len(rows)), strict=True):
+                here: dict[str, list[float]] = {}
+                for child in seed.spawn(repetitions):
+                    for name, value in distances(setting, n, child).items():
+                        here.setdefault(name, []).append(value)
+                    advance()
+                for name, values in here.items():
+                    found.setdefault(name, []).append(values)
+            for name, table in found.items():
+                quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
+                lines.append(Line(setting, name, tuple(rows), quartiles, power_slope(rows, quartiles[1])))
+    return lines
+
+
+def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns: int) -> Any:
+    """Log-log figure, one Axes per panel, medians with quartiles, the theorems' rate dotted."""
+    plt = pyplot()
+    rows = -(-len(settings) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(3.7 * columns, 3.3 * rows + 0.4), layout="constrained", squeeze=False
+    )
+    figure.suptitle(title, fontsize="large")
+    for ax in axes.flat[len(settings) :]:
+        ax.set_axis_off()
+    for place, (ax, setting) in enumerate(zip(axes.flat, settings, strict=False)):
+        for i, line in enumerate(line for line in lines if line.setting == setting):
+            low, middle, high = line.quartiles
+            style = {
+                "color": COLOURS[i],
+                "marker": MARKERS[i],
+                "markersize": 4,
+                "linewidth": 1.3,
+                "capsize": 2,
+            }
+            label = f"{line.method}: {line.rate:+.2f}"
+            ax.errorbar(line.n, middle, yerr=[middle - low, high - middle], label=label, **style)
+            if line.method == f"{FIRST}, default":
+                n = np.array(line.n, dtype=float)
+                ax.plot(n, middle[-1] * (n / n[-1]) ** RATE, "k:", linewidth=1.2, label=f"rate {RATE:+.2f}")
+        ax.set_title(setting.title, fontsize="medium")
+        ax.set_xlabel("rows n")
+        if place % columns == 0:
+            ax.set_ylabel("distance (3.1)")
+        ax.legend(frameon=False, fontsize="xx-small")
+        tidy(ax)
+        _log_axes(ax, [float(n) for n in lines[0].n])
+    return figure
+
+
+def finish(
+    name: str, title: str, settings: Sequence[Setting], lines: Sequence[Line], columns: int, out: Path | None,
+    notes: tuple[str, ...], repetitions: int,
+) -> Result:  # fmt: skip
+    """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
+    rows: list[Row] = [
+        {
+            "law": line.setting.law,
+            "links": line.setting.links,
+            "p": line.setting.width,
+            "method": line.method,
+            "n": n,
+            "median": float(line.quartiles[1, i]),
+            "lower_quartile": float(line.quartiles[0, i]),
+            "upper_quartile": float(line.quartiles[2, i]),
+            "repetitions": repetitions,
+            "rate": line.rate,
+        }
+        for line in lines
+        for i, n in enumerate(line.n)
+    ]
+    summary: list[Row] = [
+        {
+            "links, law": f"{line.setting.links}, {line.setting.law}",
+            "p": line.setting.width,
+            "method": line.method,
+            "median distance, n = " + ", ".join(map(str, line.n)): " ".join(
+                f"{v:.3f}" for v in line.quartiles[1]
+            ),
+            "rate": f"{line.rate:+.2f}",
+            "theory": f"{RATE:+.2f}",
+        }
+        for line in lines
+    ]
+
+    def figure() -> Any:
+        return draw(title, settings, lines, columns)
+
+    return write(Result(name, title, rows, summary, notes, figure), out)
+
+
+def write(result: Result, out: Path | None) -> Result:
+    """The result with its CSV and figure written to ``out`` (None: nothing is written)."""
+    if out is None:
+        return result
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / f"{result.name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(result.rows[0]))
+        writer.writeheader()
+        writer.writerows(result.rows)
+    path = out / f"{result.name}.png"
+    assert result.figure is not None
+    drawn = result.figure()
+    drawn.savefig(path, dpi=150)
+    pyplot().close(drawn)
+    return Result(result.name, result.title, result.rows, result.summary, result.notes, result.figure, path)

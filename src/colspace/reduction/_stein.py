@@ -1,0 +1,411 @@
+"""Stein's method for one or several responses, with or without labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_consistent_length
+
+from .._blocks import parse_blocks
+from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
+from .._rows import CHUNK_BYTES, is_dask, reduce_rows
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._validation import check_table, checked_chunk, sample_rows, warn_constant
+from ..moments import TriplePlan
+from ..scores import GaussianScore, ScoreModel, choose_score
+from ._linear import LinearReductionMixin, check_block_widths, column_labels, table_dtype
+from ._proxies import held_out_gain
+from ._stein_fit import (
+    EncodedResponse,
+    Frame,
+    GaussianPlan,
+    GaussianTables,
+    ScorePlan,
+    SteinMoments,
+    SteinOptions,
+    gaussian_moments,
+    gaussian_score,
+    known,
+    labelled_rows,
+    settle,
+    solve_stein,
+    stein_from_sums,
+    stein_from_tables,
+    supervised_matrix,
+)
+
+Array = NDArray[np.float64]
+
+_FOLDS = 5
+
+
+class SteinReduction(LinearReductionMixin, BaseEstimator):
+    r"""Directions that matter for one or several responses, by Stein's method.
+
+    With :math:`y_j = f_j(B^\top x) + e_j` and the scores :math:`s = -\nabla\log P`, :math:`T = ss^\top - \nabla s`
+    of the law of x,
+
+    .. math:: E[s(x)\, y^\top] = B\, E[\nabla f]^\top, \qquad E[y_j\, T(x)] = B\, E[\nabla^2 f_j]\, B^\top .
+
+    The directions are the leading left singular vectors of the first (``order=1``), of the second matrices
+    of all responses side by side (2), or of both. Rows whose y is NaN are unlabelled: they help to know the law of
+    x, and lend their own block :math:`E[s(x)(x-\mu)^\top]`.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=2
+        "auto" minimises the held-out squared error of the moments over five folds.
+    order : {1, 2, "both"}, default=1
+    score_model : "gaussian", "auto" or a ScoreModel, default="gaussian"
+        Model of the law of x. "gaussian" has no ridge when all rows are labelled and rows are at least twice the
+        columns, else a ridge of one mean variance. "auto" chooses among Gaussian, Student and hyperbolic.
+    whiten : "auto" or bool, default="auto"
+        Measure in the metric of the covariance, in which noise is even. False is the published choice, and
+        the one for unlabelled rows, whose directions are those of large variance.
+    whiten_response : "auto" or bool, default="auto"
+        Multiply responses by the inverse root of their covariance: far better for nonlinear links. "auto": for
+        class labels, and for several responses with at least ten labelled rows per column.
+    combine : {"stack", "mean"}, default="stack"
+        Second order: responses' matrices side by side, or their plain average as published.
+    unlabeled_weight : "auto", "paper" or float, default="auto"
+        Weight of the unlabelled block relative to the labelled one in spectral norm. "auto" is 0 when all rows
+        are labelled, 1 when ``n_components`` exceeds the rank of the responses or labels are few, else 0.3.
+        "paper" puts both side by side as they are.
+    response : None, "rank", "labels" or callable, default=None
+        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings and
+        booleans always are.
+    random_state : int, RandomState or None, default=None
+        Used by ``score_model="auto"``.
+
+    Attributes
+    ----------
+    components_ : ndarray (n_components, n_features)
+    singular_values_ : ndarray (n_components,)
+    score_model_ : ScoreModel
+        The fitted model of the law of x.
+    mean_ : ndarray (n_features,)
+    unlabeled_weight_ : float or "paper"
+    n_labeled_ : int
+    n_components_ : int
+
+    References
+    ----------
+    Nonlinear multiple-response regression and learning of latent spaces (the paper of the method).
+
+    Examples
+    --------
+    >>> from colspace import SteinReduction
+    >>> from colspace.datasets import make_multiple_response
+    >>> from colspace.metrics import procrustes_distance
+    >>> X, Y, B = make_multiple_response(2000, 10, 6, 2, rng=0)
+    >>> model = SteinReduction(n_components=2).fit(X, Y)
+    >>> procrustes_distance(B, model.components_.T) < 0.2
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
+        "whiten": ["boolean", StrOptions({"auto"})],
+        "whiten_response": ["boolean", StrOptions({"auto"})],
+        "combine": [StrOptions({"stack", "mean"})],
+        "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
+        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = 2,
+        *,
+        order: int | str = 1,
+        score_model: Any = "gaussian",
+        whiten: bool | str = "auto",
+        whiten_response: bool | str = "auto",
+        combine: str = "stack",
+        unlabeled_weight: float | str = "auto",
+        response: str | Callable[[Any], Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.order = order
+        self.score_model = score_model
+        self.whiten = whiten
+        self.whiten_response = whiten_response
+        self.combine = combine
+        self.unlabeled_weight = unlabeled_weight
+        self.response = response
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the directions.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix; with a Gaussian or a fully given score also a Dask collection
+        y : array (n,), array (n, q), class labels, or None
+            Rows that are NaN are unlabelled; None: no labels at all.
+        """
+        for name in ("_sums", "_plan"):
+            if hasattr(self, name):
+                delattr(self, name)
+        X = check_table(self, X, reset=True, min_rows=2)
+        if not isinstance(self.n_components, str):
+            check_block_widths(self.n_components, parse_blocks(None, self.n_features_in_))
+        self._dtype = table_dtype(X)
+        encoder, y = self._encoder(X, y)
+        plan = self._make_plan(X, y, encoder)
+        return self._finish_sums(_reduce(plan, X, y), encoder, plan, X, y)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
+
+        ``classes`` names all class labels at the first call.
+        """
+        self._validate_params()
+        if not (self._gaussian() or self._given()) or isinstance(self.n_components, str):
+            msg = (
+                "partial_fit needs score_model='gaussian' or a score whose parameters are all given, and a number "
+                f"of components, got score_model={self.score_model!r}, n_components={self.n_components!r}; other "
+                "scores look at all rows at once"
+            )
+            raise ValueError(msg)
+        first = not hasattr(self, "_sums")
+        X = check_table(self, X, reset=first)
+        if first:
+            self._dtype = table_dtype(X)
+            encoder, y = self._encoder(X, y, streaming=True, classes=classes)
+            self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
+        else:
+            y = np.full(X.shape[0], np.nan) if y is None else np.asarray(y)
+        sums = self._plan(X, y)
+        self._sums: Any = sums if first else self._sums + sums
+        return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
+
+    def _make_plan(
+        self, X: Any, y: Any, encoder: ResponseEncoder | None, *, streaming: bool = False
+    ) -> GaussianPlan | ScorePlan:
+        """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
+        if self._gaussian():
+            return self._gaussian_plan(X, encoder)
+        if sparse.issparse(X):
+            msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
+            raise TypeError(msg)
+        weighty = self.unlabeled_weight != 0.0
+        return ScorePlan(
+            self._fit_score(X),
+            encoder,
+            np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
+            np.zeros(0 if encoder is None else encoder.n_responses),
+            second_order=self.order != 1,
+            all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
+        )
+
+    def _given(self) -> bool:
+        return isinstance(self.score_model, ScoreModel) and self.score_model.is_given
+
+    def _gaussian(self) -> bool:
+        return (
+            self.score_model == "gaussian"
+            if isinstance(self.score_model, str)
+            else isinstance(self.score_model, GaussianScore)
+        )
+
+    def _encoder(
+        self, X: Any, y: Any, *, streaming: bool = False, classes: Any = None
+    ) -> tuple[ResponseEncoder | None, Any]:
+        """How y is encoded (None: no labels), and y as an array with gaps."""
+        if y is None:
+            if is_dask(X):
+                return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
+            return None, np.full(X.shape[0], np.nan)
+        name = type(self).__name__
+        if is_dask(X):
+            start = sample_rows(X, y)[1]
+            mask = labelled_rows(start)
+            if not mask.any():
+                msg = "the first partition has no labelled row; put some there, so that the response can be read"
+                raise ValueError(msg)
+            return make_encoder(known(start, mask), self.response, streaming=True, caller=name), y
+        check_consistent_length(X, y)
+        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+        mask = labelled_rows(y)
+        if not mask.any():
+            msg = "all of y is missing, so no row is labelled; pass y=None to look for directions without labels"
+            raise ValueError(msg)
+        labels = known(y, mask)
+        encoder = make_encoder(labels, self.response, classes=classes, streaming=streaming, caller=name)
+        Y = encoder(labels)
+        if not streaming:
+            check_varies(np.ptp(Y, axis=0))
+        if not encoder.labels and self.order != 1:  # the first order bears them: ranks would cost more there
+            warn_heavy_tails(Y)
+        if streaming:
+            return encoder, y
+        full = Y
+        if not mask.all():  # gaps stay gaps
+            full = np.full((len(mask), Y.shape[1]), np.nan)
+            full[mask] = Y
+        return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
+
+    def _gaussian_plan(self, X: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
+        q = 0 if encoder is None else encoder.n_responses
+        own = ((0, 0),)
+        weighted = own if self.order != 1 and q else ()
+        p = self.n_features_in_
+        start = sample_rows(X)[0]
+        shift = np.asarray(start.mean(axis=0), dtype=np.float64).ravel()
+        return GaussianPlan(TriplePlan((slice(0, p),), None, shift, np.zeros(q), own, weighted), encoder)
+
+    def _fit_score(self, X: Any) -> ScoreModel:
+        if is_dask(X):
+            if not self._given():
+                msg = (
+                    "a score other than the Gaussian is fitted on rows in memory. Remedies: "
+                    "score_model='gaussian', a score whose parameters are all given, or a sample of the rows"
+                )
+                raise TypeError(msg)
+            X = sample_rows(X)[0]
+        if isinstance(self.score_model, str):
+            score, self.held_out_log_density_ = choose_score(X, rng=self.random_state)
+            return score
+        score = clone(self.score_model).fit(X)
+        shape = np.shape(score.score_function(np.asarray(X[:2])))
+        if shape != (min(2, X.shape[0]), X.shape[1]):
+            msg = (
+                f"score_function of {type(score).__name__} gave shape {shape} for 2 rows; it must give one score per "
+                f"row and column, (2, {X.shape[1]})"
+            )
+            raise ValueError(msg)
+        return score
+
+    def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
+        if encoder is None or self.unlabeled_weight == "paper":
+            return True
+        if isinstance(self.unlabeled_weight, str):
+            return not labelled_rows(y).all()
+        return self.unlabeled_weight > 0
+
+    def _tables_of(self, X: Any, y: Any) -> GaussianTables:
+        """The moments of a validated table for a Gaussian score, in one pass."""
+        self.n_features_in_ = X.shape[1]
+        encoder, y = self._encoder(X, y)
+        return _reduce(self._gaussian_plan(X, encoder), X, y)
+
+    def _directions_of(self, tables: GaussianTables, labels: bool) -> tuple[Array, Array]:
+        """Mean and components from moments, nothing stored and nothing said."""
+        score = gaussian_score(self.score_model, *gaussian_moments(tables))
+        m = stein_from_tables(tables, score)
+        options = self._options()
+        frame = settle(options, m, score, labels)
+        return m.mean, solve_stein(options, m, frame, int(self.n_components), exact=True).components
+
+    def _finish_sums(
+        self, sums: Any, encoder: ResponseEncoder | None, plan: GaussianPlan | ScorePlan, X: Any, y: Any
+    ) -> Self:
+        if isinstance(plan, ScorePlan):
+            return self._finish(stein_from_sums(sums, plan.shift_x), plan.score, encoder, plan, X, y)
+        tables: GaussianTables = sums
+        mean, covariance, n = gaussian_moments(tables)
+        if isinstance(self.score_model, str):
+            comfortable = tables.rest.count == 0 and n >= 2 * len(mean)
+            given = GaussianScore(ridge=0.0 if comfortable else 1.0)
+        else:
+            given = self.score_model
+        score = gaussian_score(given, mean, covariance, n)
+        return self._finish(stein_from_tables(tables, score), score, encoder, plan, X, y)
+
+    def _finish(
+        self, m: SteinMoments, score: Any, encoder: ResponseEncoder | None, plan: Any, X: Any, y: Any
+    ) -> Self:
+        """Directions from moments."""
+        warn_constant(np.diag(m.covariance), column_labels(self))
+        options = self._options()
+        frame = settle(options, m, score, encoder is not None and encoder.labels)
+        if frame.supervised:
+            check_varies(np.diag(m.y_covariance))
+        if frame.supervised and self.order != 1 and getattr(score, "pseudo_inverse", False):
+            warnings.warn(
+                "a pseudo-inverse in the second order favours columns that hardly vary; use a ridge instead",
+                UserWarning,
+                stacklevel=4,
+            )
+        r = self._rank(plan, X, y, score, frame)
+        solution = solve_stein(options, m, frame, r, exact=isinstance(score, GaussianScore))
+        for note in solution.notes:
+            warnings.warn(note, UserWarning, stacklevel=4)
+        self.score_model_ = score
+        self.n_components_ = r
+        self.unlabeled_weight_ = solution.weight
+        self.n_labeled_ = m.n_labeled
+        self.singular_values_ = solution.values
+        self.mean_ = m.mean
+        self.components_ = solution.components.astype(self._dtype)
+        return self
+
+    def _options(self) -> SteinOptions:
+        return SteinOptions(
+            self.n_components,
+            self.order,
+            self.whiten,
+            self.whiten_response,
+            self.combine,
+            self.unlabeled_weight,
+        )
+
+    def _rank(self, plan: Any, X: Any, y: Any, score: Any, frame: Frame) -> int:
+        """The number of directions, by held-out error of the moments when it is to be found."""
+        if not isinstance(self.n_components, str):
+            return int(self.n_components)
+        if not frame.supervised or is_dask(X):
+            msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
+            raise ValueError(msg)
+        folds: list[list[Array]] = []
+        for fold in range(_FOLDS):
+            held_out = np.arange(X.shape[0]) % _FOLDS == fold
+            folds.append([])
+            for rows in (~held_out, held_out):
+                statistic = _reduce(plan, X[rows], np.asarray(y)[rows])
+                if isinstance(plan, ScorePlan):
+                    moments = stein_from_sums(statistic, plan.shift_x)
+                else:
+                    moments = stein_from_tables(statistic, score)
+                matrix = supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
+                folds[-1].append(matrix)
+        limit = min(folds[0][0].shape)
+        errors = np.sum([held_out_gain([train], [test], limit) for train, test in folds], axis=0)
+        return int(np.argmin(errors)) + 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+def _reduce(plan: Any, X: Any, y: Any) -> Any:
+    """One pass of a plan over rows that may live in a Dask collection."""
+    if is_dask(X):
+        return reduce_rows(_Checked(plan), X, y)
+    rows = max(256, CHUNK_BYTES // (8 * X.shape[1]))
+    return reduce_rows(plan, X, y, chunk=rows)
+
+
+class _Checked:
+    """A statistic that refuses NaN and infinity in X."""
+
+    def __init__(self, statistic: Any) -> None:
+        self.statistic = statistic
+
+    def __call__(self, X: Any, y: Any) -> Any:
+        return checked_chunk(self.statistic, X, y)

@@ -1,0 +1,172 @@
+"""Stein's method with its ridge and unlabelled weight chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_consistent_length
+
+from .._response import make_encoder
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._validation import check_table
+from ..scores import GaussianScore
+from ._linear import LinearReductionMixin, linear_transform
+from ._stein import SteinReduction
+from ._stein_fit import known, labelled_rows
+
+Array = NDArray[np.float64]
+
+
+class SteinReductionCV(LinearReductionMixin, BaseEstimator):
+    r"""SteinReduction with a Gaussian score whose ridge and unlabelled weight are cross-validated.
+
+    For every ridge and weight the directions are learned, score included, on the training folds of the labelled
+    rows and all unlabelled ones; y is then regressed on the embedding and the squared error taken on the held-out
+    labelled rows, responses scaled to unit variance.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    ridges : sequence of float, default=(0.3, 1.0, 3.0, 10.0, 30.0, inf)
+        Ridges relative to the mean variance; inf replaces the covariance by the identity.
+    weights : sequence of float, default=(0.0, 0.1, 0.3, 1.0)
+        Weights of the unlabelled block; only 0 is tried when all rows are labelled.
+    order, whiten_response, combine, response : see SteinReduction.
+    cv : int or splitter, default=5
+        Folds of the labelled rows.
+
+    Attributes
+    ----------
+    ridge_, unlabeled_weight_ : float
+        The chosen values.
+    cv_errors_ : ndarray (ridges, weights)
+        Mean held-out squared error relative to predicting the mean.
+    estimator_ : SteinReduction
+        Refitted on all rows.
+    components_, mean_, singular_values_ : those of ``estimator_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace import SteinReductionCV
+    >>> from colspace.datasets import make_multiple_response
+    >>> X, Y, B = make_multiple_response(400, 10, 6, 2, rng=0)
+    >>> Y[100:] = np.nan
+    >>> SteinReductionCV(n_components=2).fit(X, Y).transform(X).shape
+    (400, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "ridges": ["array-like"],
+        "weights": ["array-like"],
+        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "whiten_response": ["boolean", StrOptions({"auto"})],
+        "combine": [StrOptions({"stack", "mean"})],
+        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "cv": ["cv_object"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        ridges: Sequence[float] = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf),
+        weights: Sequence[float] = (0.0, 0.1, 0.3, 1.0),
+        order: int | str = 1,
+        whiten_response: bool | str = "auto",
+        combine: str = "stack",
+        response: str | Callable[[Any], Any] | None = None,
+        cv: Any = 5,
+    ) -> None:
+        self.n_components = n_components
+        self.ridges = ridges
+        self.weights = weights
+        self.order = order
+        self.whiten_response = whiten_response
+        self.combine = combine
+        self.response = response
+        self.cv = cv
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose ridge and weight, then learn the directions.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix
+        y : array (n,), array (n, q) or class labels; rows that are NaN are unlabelled
+        """
+        X = check_table(self, X, reset=True, min_rows=2)
+        name = type(self).__name__
+        if y is None:
+            make_encoder(None, self.response, caller=name)
+        check_consistent_length(X, y)
+        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+        mask = labelled_rows(y)
+        rows = np.flatnonzero(mask)
+        if rows.size < 2:
+            msg = f"{rows.size} labelled row(s): cross-validation needs at least two (n_samples={len(y)})"
+            raise ValueError(msg)
+        encoder = make_encoder(known(y, mask), self.response, caller=name)
+        Y = encoder(known(y, mask))
+        Y = (Y - Y.mean(axis=0)) / np.where(Y.std(axis=0) > 0, Y.std(axis=0), 1.0)
+        weights = np.asarray(self.weights, dtype=np.float64) if not mask.all() else np.zeros(1)
+        ridges = np.asarray(self.ridges, dtype=np.float64)
+        cv = check_cv(self.cv, known(y, mask), classifier=encoder.labels)
+        n_splits = min(cv.get_n_splits(rows, known(y, mask)), rows.size)
+        if n_splits != cv.get_n_splits(rows, known(y, mask)):
+            cv = check_cv(n_splits)
+        errors = np.zeros((len(ridges), len(weights)))
+        for train, test in cv.split(rows, known(y, mask)):
+            tables = self._model(0.0, 0.0)._tables_of(X, _without(y, rows[test]))
+            for i, ridge in enumerate(ridges):
+                for j, weight in enumerate(weights):
+                    mean, components = self._model(ridge, weight)._directions_of(tables, encoder.labels)
+                    Z = linear_transform(X[rows], mean, components)
+                    errors[i, j] += read_out_error(Z[train], Y[train], Z[test], Y[test])
+        self.cv_errors_ = errors / (len(rows) * Y.shape[1])
+        best = np.unravel_index(np.argmin(errors), errors.shape)
+        self.ridge_, self.unlabeled_weight_ = float(ridges[best[0]]), float(weights[best[1]])
+        self.estimator_ = self._model(self.ridge_, self.unlabeled_weight_).fit(X, y)
+        self.components_ = self.estimator_.components_
+        self.singular_values_ = self.estimator_.singular_values_
+        self.mean_ = self.estimator_.mean_
+        self.n_components_ = self.estimator_.n_components_
+        return self
+
+    def _model(self, ridge: float, weight: float) -> SteinReduction:
+        return SteinReduction(
+            self.n_components,
+            order=self.order,
+            score_model=GaussianScore(ridge=ridge),
+            whiten=False,
+            whiten_response=self.whiten_response,
+            combine=self.combine,
+            unlabeled_weight=weight,
+            response=self.response,
+        )
+
+
+def _without(y: Any, rows: NDArray[np.intp]) -> Any:
+    """y with the given rows unlabelled."""
+    hidden = y.astype(object) if y.dtype.kind not in "f" else y.copy()
+    hidden[rows] = None if hidden.dtype == object else np.nan
+    return hidden
+
+
+def read_out(Z: Array, Y: Array, Z_test: Array) -> Array:
+    """Responses of further rows by the least-squares regression of Y on the embedding, with intercept."""
+    design = np.column_stack([np.ones(len(Z)), Z])
+    return np.column_stack([np.ones(len(Z_test)), Z_test]) @ np.linalg.lstsq(design, Y, rcond=None)[0]
+
+
+def read_out_error(Z: Array, Y: Array, Z_test: Array, Y_test: Array) -> float:
+    """Squared error of the read-out on held-out rows."""
+    return float(np.sum((Y_test - read_out(Z, Y, Z_test)) ** 2))

@@ -1,0 +1,115 @@
+"""Choice of a law by held-out density."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_array
+
+from .._random import generator
+from ._gaussian import EllipticalScore, GaussianScore
+from ._hyperbolic import HyperbolicScore
+from ._student import StudentScore
+
+Array = NDArray[np.float64]
+
+LAWS: dict[str, type[EllipticalScore]] = {
+    "gaussian": GaussianScore,
+    "student": StudentScore,
+    "hyperbolic": HyperbolicScore,
+}
+
+N_FOLDS = 5
+
+
+def choose_score(
+    X: Any,
+    candidates: Sequence[Any] = ("gaussian", "student", "hyperbolic"),
+    rng: Any = None,
+) -> tuple[EllipticalScore, dict[str, float]]:
+    """The law with the largest density on rows it has not seen.
+
+    Five folds: each candidate gives the density of every row from a fit without it. Every other law has the
+    Gaussian as a limit, so a Gaussian candidate is kept unless the best one beats it by more than two standard
+    errors of the mean difference.
+
+    Parameters
+    ----------
+    X : array (n, p)
+    candidates : names ("gaussian", "student", "hyperbolic") or score models
+    rng : int, RandomState, Generator or None, default=None
+        Deals the rows into folds.
+
+    Returns
+    -------
+    model : the winner, fitted on all rows
+    table : dict of str to float
+        Mean held-out log density of each candidate; -inf for one that could not be fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.scores import choose_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 4)) / np.sqrt(rng.chisquare(5, (2000, 1)) / 5)
+    >>> model, table = choose_score(X, rng=0)
+    >>> type(model).__name__, max(table, key=table.get)
+    ('StudentScore', 'student')
+    """
+    models = _models(candidates)
+    # the models see X itself in the last fit, so that column names reach them
+    rows = check_array(X, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
+    fold = generator(rng).permutation(len(rows)) % N_FOLDS
+    values: dict[str, Array] = {}
+    reason: ValueError | None = None
+    for name, model in models.items():
+        try:
+            values[name] = _held_out(model, rows, fold)
+        except ValueError as error:
+            reason = error
+    if not values:
+        msg = f"no candidate of {list(models)} could be fitted on parts of the rows: {reason}"
+        raise ValueError(msg) from reason
+    table = {name: float(values[name].mean()) if name in values else -np.inf for name in models}
+    best = max(table, key=lambda name: table[name])
+    for name, value in values.items():
+        if isinstance(models[name], GaussianScore) and not isinstance(models[best], GaussianScore):
+            gain = values[best] - value
+            if gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)):
+                best = name
+    return models[best].fit(X), table
+
+
+def _held_out(model: EllipticalScore, rows: Array, fold: NDArray[np.intp]) -> Array:
+    """Log density of every row from a fit on the other folds."""
+    values = np.empty(len(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the winner's last fit says what matters
+        for k in range(N_FOLDS):
+            values[fold == k] = clone(model).fit(rows[fold != k]).log_density(rows[fold == k])
+    return values
+
+
+def _models(candidates: Sequence[Any]) -> dict[str, EllipticalScore]:
+    if isinstance(candidates, str) or not len(candidates):
+        msg = f"candidates={candidates!r} must be a list of names of {list(LAWS)} or of score models"
+        raise ValueError(msg)
+    models: dict[str, EllipticalScore] = {}
+    for candidate in candidates:
+        if isinstance(candidate, str):
+            if candidate not in LAWS:
+                msg = f"candidates has {candidate!r}, which is none of {list(LAWS)}"
+                raise ValueError(msg)
+            name, model = candidate, LAWS[candidate]()
+        elif isinstance(candidate, EllipticalScore):
+            name, model = repr(candidate), clone(candidate)
+        else:
+            msg = f"candidates has {candidate!r}, which is neither a name of {list(LAWS)} nor a score model with a density"
+            raise TypeError(msg)
+        models[name] = model
+    return models

@@ -1,0 +1,300 @@
+"""Scores by regularised regression in a space of vector fields."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._random import generator
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from ._base import Array, ScoreModel
+from ._kernel_ops import Field, Radial, Solution, System, median_distance, solve_path
+
+_MAX_ROWS = 20_000
+_HELD_OUT = 2_000  # rows on which a regularisation is judged
+_DIAGONAL = ("stein", "ssge")
+
+
+def _grid(method: str) -> Array:
+    """Regularisations to try, in falling order."""
+    if method == "ssge":
+        return np.array([0.3, 0.1, 0.03, 0.01, 0.003, 0.001], dtype=np.float64)
+    first, last = {"landweber": (0, 5), "spectral": (1, 8)}.get(method, (0, 8))
+    return np.power(10.0, -0.5 * np.arange(first, last + 1), dtype=np.float64)
+
+
+class KernelScore(ScoreModel):
+    r"""Nonparametric scores: regularised regression of :math:`g = \nabla \log P` on a kernel's vector fields.
+
+    With :math:`L = \frac1n \sum_i K(x_i, \cdot)` and :math:`\zeta = \frac1n \sum_i \operatorname{div} K(x_i, \cdot)`,
+    integration by parts gives :math:`L g \approx -\zeta`, so that :math:`\hat g = -R_\lambda(L)\,\zeta` with a
+    regularised inverse R; the score is :math:`s = -\hat g`.
+
+    Parameters
+    ----------
+    method : {"nu", "tikhonov", "landweber", "spectral", "stein", "ssge"}, default="nu"
+        How L is inverted. "nu" takes about :math:`\lambda^{-1/2}` accelerated steps, "landweber"
+        :math:`\lambda^{-1}` plain ones; "tikhonov" solves with :math:`L + \lambda`; "spectral" keeps eigenvalues
+        from :math:`\lambda` up. "stein" (Li and Turner; Tikhonov on the diagonal kernel, extended to new rows
+        within the kernel's space) and "ssge" (Shi, Sun and Zhu; eigenvectors that carry all but a share
+        ``regularization`` of the kernel's trace) always use the diagonal kernel.
+    kernel : {"imq", "rbf"}, default="imq"
+        :math:`(1 + r/\sigma^2)^{-1/2}` or :math:`\exp(-r/2\sigma^2)` of the squared distance r.
+    curl_free : bool, default=True
+        Fields that are gradients, :math:`-\nabla\nabla^\top \phi`; False is the diagonal kernel :math:`\phi I`.
+        "spectral" with it finds the eigenvectors iteratively and refuses where they are too many.
+    regularization : float or "auto", default="auto"
+        :math:`\lambda`; "auto" takes the one with the least score-matching loss
+        :math:`\frac12\|g\|^2 + \operatorname{div} g` on held-out rows.
+    normalize : bool, default=True
+        Divide the kernel by the largest eigenvalue of L, so that :math:`\lambda` is free of scale (1 is strong).
+        False is the published scale (for "stein" then :math:`K + \lambda I`, not divided by n).
+    bandwidth : float or "median", default="median"
+        :math:`\sigma`; "median" is the median distance of rows (at most 2,000 of them).
+    nu : float, default=1.0
+        Qualification of the nu-method.
+    max_samples : int or None, default=None
+        Fit on a random sample of so many rows; memory and time grow with its square. None takes all rows and
+        refuses more than 20,000.
+    random_state : int, RandomState or None, default=None
+        Used for held-out rows and samples of rows.
+
+    Attributes
+    ----------
+    regularization_ : float
+    bandwidth_ : float
+    lambda_max_ : float
+        Largest eigenvalue of L before normalisation.
+    n_iter_ : int
+        Steps taken; for "spectral" and "ssge" the number of eigenvectors kept.
+    grid_, losses_ : ndarray
+        With "auto": regularisations tried, and their held-out losses (infinite where not computed).
+    centres_ : ndarray (n_centres, n_features)
+    coef_ : ndarray (n_centres, n_features)
+    zeta_coef_ : float
+        :math:`\hat g(x) = a\,\zeta(x) + \sum_j K(x, c_j) z_j`, with the kernel before normalisation.
+
+    References
+    ----------
+    Zhou, Shi and Zhu, "Nonparametric score estimators", ICML 2020.
+    Li and Turner, "Gradient estimators for implicit models", ICLR 2018.
+    Shi, Sun and Zhu, "A spectral approach to gradient estimation for implicit distributions", ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.scores import KernelScore
+    >>> X = np.random.default_rng(0).standard_normal((400, 2))
+    >>> model = KernelScore(random_state=0).fit(X)
+    >>> error = model.score_function(X) - X  # the truth is s(x) = x
+    >>> bool(np.mean(error**2) < 0.2)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "method": [StrOptions({"nu", "tikhonov", "landweber", "spectral", "stein", "ssge"})],
+        "kernel": [StrOptions({"imq", "rbf"})],
+        "curl_free": ["boolean"],
+        "regularization": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "normalize": ["boolean"],
+        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"median"})],
+        "nu": [Interval(Real, 0, None, closed="neither")],
+        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        method: str = "nu",
+        kernel: str = "imq",
+        curl_free: bool = True,
+        regularization: float | str = "auto",
+        normalize: bool = True,
+        bandwidth: float | str = "median",
+        nu: float = 1.0,
+        max_samples: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.kernel = kernel
+        self.curl_free = curl_free
+        self.regularization = regularization
+        self.normalize = normalize
+        self.bandwidth = bandwidth
+        self.nu = nu
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the scores from rows of X; y is ignored."""
+        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        self._check_parameters()
+        rng = generator(self.random_state)
+        X = self._sample(X, rng)
+        width = median_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        kernel = Radial(self.kernel, width)
+        for name in ("grid_", "losses_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if isinstance(self.regularization, str):
+            self.grid_ = _grid(self.method)
+            self.losses_ = self._held_out_losses(X, kernel, rng)
+            strength = float(self.grid_[np.argmin(self.losses_)])
+        else:
+            strength = float(self.regularization)
+        system = self._system(X, kernel)
+        if not isinstance(self.regularization, str):
+            self._check_scale(system, strength)
+        solution = next(self._solve(system, [strength]))
+        field = self._field(system, solution, X, kernel)
+        self._law = (self.kernel, field.curl_free)  # as fitted, whatever set_params does later
+        self.bandwidth_, self.regularization_ = width, strength
+        self.lambda_max_, self.n_iter_ = system.lambda_max, solution.n_iter
+        self.centres_, self.coef_, self.zeta_coef_ = field.centres, field.coef, field.zeta_coef
+        return self
+
+    @property
+    def _curl_free(self) -> bool:
+        return self.curl_free and self.method not in _DIAGONAL
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.regularization, str) and not self.normalize:
+            msg = (
+                "regularization='auto' searches a grid that is free of scale, so it needs normalize=True; "
+                "or give a number"
+            )
+            raise ValueError(msg)
+        if self.method == "ssge" and not isinstance(self.regularization, str) and self.regularization >= 1:
+            msg = (
+                f"regularization={self.regularization} with method='ssge' is the share of the kernel's trace left "
+                "out and must be below 1; 0.01 is usual"
+            )
+            raise ValueError(msg)
+
+    def _sample(self, X: Array, rng: np.random.Generator) -> Array:
+        n = len(X)
+        if self.max_samples is not None:
+            return X[np.sort(rng.choice(n, self.max_samples, replace=False))] if n > self.max_samples else X
+        if n > _MAX_ROWS:
+            msg = (
+                f"{n} rows: the four {n} x {n} matrices of the fit would take about {4 * 8 * n**2 / 1e9:.0f} GB, so "
+                f"more than {_MAX_ROWS} rows are refused. Remedy: max_samples=5000 fits on a random sample"
+            )
+            raise ValueError(msg)
+        return X
+
+    def _system(self, X: Array, kernel: Radial) -> System:
+        curl_free = self._curl_free
+        route = "plain"
+        if X.shape[1] >= len(X):
+            route = "rotated" if curl_free and self.method in ("tikhonov", "spectral") else "span"
+        system = System(X, kernel, curl_free=curl_free, route=route)
+        if self.normalize:
+            system.normalize()
+        return system
+
+    def _solve(self, system: System, strengths: list[float], tol: float = 1e-10) -> Any:
+        if self.method == "stein" and not self.normalize:
+            strengths = [v / len(system.X) for v in strengths]
+        return solve_path(system, self.method, strengths, nu=self.nu, tol=tol)
+
+    @staticmethod
+    def _field(system: System, solution: Solution, X: Array, kernel: Radial) -> Field:
+        """The field g = -R zeta on the kernel's own scale."""
+        coef = system.expand(solution.coef)
+        coef = coef / (-len(X) * system.scale)
+        return Field(kernel, system.curl_free, X, coef, -solution.zeta_coef / system.scale)
+
+    def _check_scale(self, system: System, strength: float) -> None:
+        """Warn where lambda is out of all proportion to L; refuse steps that diverge."""
+        top = 1.0 if self.normalize else system.lambda_max
+        if self.method in ("nu", "landweber") and top > 1.0:
+            msg = (
+                f"method={self.method!r} diverges on the raw kernel: its largest eigenvalue is {top:.3g}, above 1. "
+                "Remedies: normalize=True or a larger bandwidth"
+            )
+            raise ValueError(msg)
+        if self.method in ("ssge", "spectral"):
+            return
+        relative = strength / len(system.X) if self.method == "stein" and not self.normalize else strength
+        if relative >= 10 * top:
+            name = "regularization / n" if relative != strength else "regularization"
+            remedy = (
+                "a value below 1" if self.normalize else f"normalize=True, or a value well below {top:.2g}"
+            )
+            warnings.warn(
+                f"{name}={relative:.3g} is {relative / top:.0f} times the kernel's largest eigenvalue {top:.3g}: "
+                "nothing is inverted, the score is a multiple of the kernel's mean divergence. "
+                f"Remedy: {remedy}",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _held_out_losses(self, X: Array, kernel: Radial, rng: np.random.Generator) -> Array:
+        """Mean score-matching loss for each regularisation: four folds, from 1,000 rows on one of them."""
+        n = len(X)
+        parts = np.array_split(rng.permutation(n), min(4, n))
+        losses = np.zeros(len(self.grid_))
+        for part in parts if n < 1000 else parts[:1]:
+            rest = np.delete(X, part, axis=0)
+            if len(rest) < 2:
+                continue
+            system = self._system(rest, kernel)
+            found = np.full(len(losses), np.inf)
+            for i, solution in enumerate(self._solve(system, list(self.grid_), tol=1e-6)):
+                found[i] = _loss(self._field(system, solution, rest, kernel), X[part[:_HELD_OUT]])
+                if i > 1 and (np.diff(found[i - 2 : i + 1]) > 0.01 * abs(found.min())).all():
+                    break  # clearly worse twice in a row
+            losses += len(part) * np.where(np.isfinite(found), found, np.inf)
+        return losses / n if n < 1000 else losses / len(parts[0])
+
+    def _fitted_field(self) -> Field:
+        check_is_fitted(self)
+        name, curl_free = self._law
+        return Field(Radial(name, self.bandwidth_), curl_free, self.centres_, self.coef_, self.zeta_coef_)
+
+    def score_function(self, X: Any) -> Array:
+        """The scores s = -g of rows, n x p."""
+        X = self._checked(X)
+        return -self._fitted_field()(X)
+
+    def second_moment(self, X: Any, weights: Array) -> Array:
+        """Sum over rows of w T(x), T = g g' + grad g (its symmetric part with the diagonal kernel)."""
+        X = self._checked(X)
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.ndim not in (1, 2) or len(weights) != len(X):
+            msg = f"weights has shape {weights.shape}; X has {len(X)} rows, so it must be ({len(X)},) or ({len(X)}, k)"
+            raise ValueError(msg)
+        out = self._fitted_field().second_moment(X, weights.reshape(len(X), -1))
+        return out[0] if weights.ndim == 1 else out
+
+    def divergence(self, X: Any) -> Array:
+        """Divergence of g = -s at rows, the Laplacian of log P."""
+        X = self._checked(X)
+        return self._fitted_field().divergence(X)
+
+    def potential(self, X: Any) -> Array:
+        """log P at rows up to a constant: the function whose gradient is g (curl-free kernels only)."""
+        X = self._checked(X)
+        if not self._law[1]:
+            msg = (
+                "the diagonal kernel's field is not the gradient of anything; use curl_free=True with method "
+                "'nu', 'tikhonov', 'landweber' or 'spectral'"
+            )
+            raise ValueError(msg)
+        return self._fitted_field().potential(X)
+
+    def score_matching_loss(self, X: Any) -> float:
+        """Mean over rows of half the squared norm of g plus its divergence; lower is better."""
+        X = self._checked(X)
+        return _loss(self._fitted_field(), X)
+
+
+def _loss(field: Field, X: Array) -> float:
+    return float(0.5 * (field(X) ** 2).sum(axis=1).mean() + field.divergence(X).mean())

@@ -1,0 +1,245 @@
+import csv
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from rich.console import Console
+from sklearn.datasets import load_digits
+
+from colspace import SteinReduction, experiments
+from colspace._response import HeavyTailWarning
+from colspace.datasets._real import load_mnist, load_patchseq
+from colspace.experiments import _stein_sim, demo, stein_fig2, stein_mnist, stein_patchseq, stein_s
+from colspace.metrics import subspace_distance
+
+SIMULATIONS = ("stein-fig2", "stein-s")
+REAL = {"stein-mnist": 7, "stein-patchseq": 9}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Tiny files of the same keys, and tiny sizes of the experiments that read them."""
+    rng = np.random.default_rng(0)
+    cells, genes, features = 130, 40, 5
+    hidden = rng.standard_normal((cells, 3))
+    rates = np.exp(
+        2 + hidden @ rng.standard_normal((3, genes)) / 2 + 0.3 * rng.standard_normal((cells, genes))
+    )
+    ephys = hidden @ rng.standard_normal((3, features)) + 0.5 * rng.standard_normal((cells, features))
+    ephys[:, 1] = np.exp(ephys[:, 1])
+    np.savez(
+        tmp_path / "m1_patchseq.npz",
+        counts=rng.poisson(rates),
+        gene_var_rank=rng.permutation(genes),
+        ephys=ephys.astype(np.float32),
+        ephys_names=[f"e{i}" for i in range(features)],
+        ephys_in16=np.array([True, True, True, True, False]),
+        ephys_log_in_paper=np.arange(features) == 1,
+    )
+    images, labels = load_digits(return_X_y=True)
+    images = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)
+    parts = {
+        "x_train": images[:300],
+        "y_train": labels[:300],
+        "x_test": images[300:400],
+        "y_test": labels[300:400],
+    }
+    np.savez(tmp_path / "mnist.npz", **parts)
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    monkeypatch.setattr(stein_mnist, "SIZES", {True: stein_mnist.Size((4, 5), 200, 90, 80, 5, 2)})
+    monkeypatch.setattr(stein_mnist, "find_spec", lambda name: None)
+    for name, value in {
+        "GENES": 30,
+        "TEST": 30,
+        "LABELS": (10, 15, 20),
+        "DIMENSIONS": {True: (2, 3)},
+        "REPETITIONS": {True: 2},
+        "CV": {"ridges": (3.0,), "weights": (0.0, 0.3), "cv": 2},
+    }.items():
+        monkeypatch.setattr(stein_patchseq, name, value)
+    return tmp_path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(stein_fig2, "WIDTH", 6)
+    monkeypatch.setattr(stein_fig2, "LINKS", ("linear", "cyclic"))
+    monkeypatch.setattr(stein_fig2, "REPETITIONS", {True: 2})
+    monkeypatch.setattr(stein_s, "WIDTHS", (5,))
+    monkeypatch.setattr(stein_s, "REPETITIONS", {True: 2})
+    for module in (stein_fig2, stein_s):
+        monkeypatch.setattr(module, "ROWS", {True: (200, 800)})
+    monkeypatch.setattr(stein_fig2, "LAWS", ("gaussian", "student"))
+
+
+def written(folder, name):
+    with (folder / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_experiment_is_registered_and_described():
+    for name in (*SIMULATIONS, *REAL):
+        assert importlib.import_module(experiments.EXPERIMENTS[name]).run
+        assert "Stein" in experiments.describe(name)
+
+
+@pytest.mark.parametrize("name", sorted(SIMULATIONS))
+def test_simulations_write_what_they_return(small, tmp_path, name):
+    result = experiments.run(name, quick=True, out=tmp_path, rng=1)
+    lines = {"stein-fig2": 2 * 3 + 2 * 5, "stein-s": 3 * 5}[name]
+    assert len(result.summary) == lines
+    assert len(result.rows) == 2 * lines
+    for row in result.rows:
+        assert 0 < row["lower_quartile"] <= row["median"] <= row["upper_quartile"] <= np.sqrt(6)
+    assert result.path.read_bytes()[:4] == b"\x89PNG"
+    medians = [float(row["median"]) for row in written(tmp_path, name)]
+    assert_allclose(medians, [row["median"] for row in result.rows])
+    again = experiments.run(name, quick=True, rng=1)
+    assert again.rows == result.rows
+    assert again.path is None
+
+
+def test_published_sizes_of_the_simulations():
+    for module in (stein_fig2, stein_s):
+        assert module.ROWS[False] == (300, 500, 1_000, 3_000, 5_000, 7_000, 9_000)
+        assert module.REPETITIONS[False] == 100
+    assert len(stein_fig2.settings()) == 9
+    assert len(stein_s.settings(quick=True)) == 12
+    assert len(stein_s.settings(quick=False)) == 36
+
+
+def test_default_first_order_beats_the_published_one():
+    setting = _stein_sim.Setting("student", "cyclic", 10)
+    found = [_stein_sim.distances(setting, 2_000, seed) for seed in range(5)]
+    median = {name: np.median([f[name] for f in found]) for name in found[0]}
+    assert median["first order, default"] < 0.5 * median["first order, published"]
+    assert median["second order, ranks"] < median["second order, published"]
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_real_data_experiments_write_what_they_return(data, tmp_path, name):
+    with warnings.catch_warnings():
+        # too few cells, and too few passes, for anything to be determined
+        warnings.filterwarnings("ignore", "no gap after component", UserWarning)
+        result = experiments.run(name, quick=True, out=tmp_path / "new", rng=3)
+        again = experiments.run(name, quick=True, rng=3)
+    methods = {row["method"] for row in result.rows}
+    assert len(methods) == REAL[name]
+    per_method = {"stein-mnist": 2, "stein-patchseq": 3 * 2}[name]
+    assert len(result.rows) == per_method * REAL[name]
+    assert result.path.read_bytes()[:4] == b"\x89PNG"
+    measure = {"stein-mnist": "nrse", "stein-patchseq": "pmse"}[name]
+    assert all(row[measure] > 0 for row in result.rows)
+    assert_allclose(
+        [float(row[measure]) for row in written(tmp_path / "new", name)],
+        [row[measure] for row in result.rows],
+    )
+    assert again.rows == result.rows
+    if name == "stein-mnist":
+        assert any("Without torch" in note for note in result.notes)
+        by_name = {(row["method"], row["h"]): row for row in result.rows}
+        pca, first = by_name["PCA, network", 5], by_name["first order, Gaussian ridge 1", 5]
+        assert abs(pca["nrse"] - first["nrse"]) < 0.01  # they are one embedding up to signs
+
+
+def test_published_sizes_on_real_data():
+    assert stein_mnist.SIZES[False].dimensions == tuple(range(10, 19))
+    assert stein_mnist.SIZES[True].dimensions == (10, 14)
+    assert stein_patchseq.DIMENSIONS[False] == (4, 5, 6, 7, 8)
+    assert stein_patchseq.LABELS == (50, 75, 100)
+    assert stein_patchseq.TEST == 213
+
+
+def test_patchseq_kernel_directions_are_those_of_the_estimator(data):
+    X, Y = stein_patchseq.prepare(load_patchseq())
+    assert X.shape == (130, 30)
+    assert_allclose([X.mean(), Y.mean(), X.std(), Y.std()], [0, 0, 1, 1], atol=1e-10)
+    labelled = np.arange(len(X)) >= 30
+    partial = np.where(labelled[:, None], Y, np.nan)
+    plain = {"score_model": stein_patchseq._kernel(), "whiten": False, "whiten_response": False}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*times the kernel's largest eigenvalue", UserWarning)
+        warnings.filterwarnings("ignore", "no gap after component", UserWarning)
+        warnings.simplefilter("ignore", HeavyTailWarning)
+        found = stein_patchseq.kernel_directions(X, Y, labelled, 3)
+        expected = {
+            "unsupervised": SteinReduction(3, **plain).fit(X),
+            "supervised": SteinReduction(3, **plain).fit(X[labelled], Y[labelled]),
+            "semi-supervised, printed": SteinReduction(3, unlabeled_weight="paper", **plain).fit(X, partial),
+            "semi-supervised, weight 0.3": SteinReduction(3, unlabeled_weight=0.3, **plain).fit(X, partial),
+        }
+    assert set(found) == set(expected)
+    for name, model in expected.items():
+        assert subspace_distance(model.components_.T, found[name]) < 1e-6, name
+
+
+def test_mnist_directions_are_nested(data):
+    size = stein_mnist.SIZES[True]
+    images = stein_mnist.draw_images(size, 0)
+    assert images.side == 8
+    many = stein_mnist.encoders(images, size, 0)
+    few = stein_mnist.encoders(images, stein_mnist.Size((4,), 200, 90, 80, 5, 1), 0)
+    for name, components in few.items():
+        assert subspace_distance(components.T, many[name][:4].T) < 1e-6, name
+
+
+def test_mnist_autoencoder_learns(data):
+    pytest.importorskip("torch")
+    images = stein_mnist.draw_images(stein_mnist.SIZES[True], 0)
+    untrained, trained = (
+        stein_mnist.measures(images, *stein_mnist.autoencode(images, 4, epochs, 0))[0] for epochs in (1, 60)
+    )
+    assert trained < 0.9 * untrained
+
+
+@pytest.mark.parametrize(
+    ("load", "file", "source"),
+    [(load_mnist, "mnist.npz", "Keras"), (load_patchseq, "m1_patchseq.npz", "Scala")],
+)
+def test_missing_data_says_what_to_do(tmp_path, monkeypatch, load, file, source):
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=f"{file}.*COLSPACE_DATA is not set.*{source}"):
+        load()
+    with pytest.raises(FileNotFoundError, match=f"{file} does not exist.*{source}.*folder="):
+        load(tmp_path)
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=f"{file} does not exist"):
+        load()
+    np.savez(tmp_path / file, other=np.zeros(2))
+    with pytest.raises(ValueError, match="has no array"):
+        load()
+
+
+def test_data_of_the_wrong_shape(data, tmp_path):
+    with np.load(tmp_path / "mnist.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "mnist.npz", **{**arrays, "y_test": arrays["y_test"][1:]})
+    with pytest.raises(ValueError, match="x_test"):
+        load_mnist(tmp_path)
+    with np.load(tmp_path / "m1_patchseq.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "m1_patchseq.npz", **{**arrays, "ephys": arrays["ephys"][1:]})
+    with pytest.raises(ValueError, match="one another's rows"):
+        load_patchseq(str(tmp_path))
+
+
+def test_loaders_read_the_folder_given(data, monkeypatch):
+    monkeypatch.delenv("COLSPACE_DATA")
+    assert load_mnist(data).x_train.shape == (300, 8, 8)
+    assert load_patchseq(str(data)).counts.shape == (130, 40)
+
+
+def test_demo_with_few_labels(tmp_path, monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    rows = demo.few_labels(X, y, dimensions=(5, 10), splits=3)
+    found = {(row["reduction"].split(",")[-1].strip(), row["components"]): row["accuracy"] for row in rows}
+    accuracy = {key: float(text.split()[0]) for key, text in found.items()}
+    assert accuracy["cross-validated", 10] > max(accuracy["PLS", 10], accuracy["PCA", 10])
+    assert ("LDA", 5) in accuracy
+    assert ("LDA", 10) not in accuracy
+    console = Console(record=True, width=120)
+    monkeypatch.setattr(demo, "few_labels", lambda X, y, splits: rows)
+    demo.labels_section(tmp_path, console)
+    assert "200 labelled" in console.export_text()

@@ -1,0 +1,132 @@
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from colspace.scores import NeuralScore
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def table(n, p, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, p)) * np.linspace(0.5, 3, p) + np.arange(p)
+
+
+def test_without_torch_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install 'colspace\[torch\]'"):
+        NeuralScore().fit(table(20, 2))
+
+
+@pytest.mark.parametrize("objective", ["denoising", "sliced", "exact"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_gaussian_scores_are_found(torch, objective, p):
+    """Mean squared error against the truth, in units where the scores have mean square 1."""
+    X, sd = table(800, p), np.linspace(0.5, 3, p)
+    model = NeuralScore(objective=objective, hidden=(32,), max_epochs=40, random_state=0).fit(X)
+    fresh = table(500, p, seed=1)
+    truth = (fresh - np.arange(p)) / sd**2
+    assert np.mean(((model.score_function(fresh) - truth) * sd) ** 2) < 0.15
+
+
+@pytest.mark.parametrize("objective", ["denoising", "sliced", "exact"])
+def test_a_mixture_is_told_from_a_gaussian(torch, objective):
+    rng = np.random.default_rng(0)
+    X = 0.5 * rng.standard_normal((1500, 1)) + np.where(rng.random((1500, 1)) < 0.5, 1.5, -1.5)
+    model = NeuralScore(
+        objective=objective, hidden=(32, 32), max_epochs=60, learning_rate=0.005, random_state=0
+    )
+    s = model.fit(X).score_function(np.array([[-2.2], [-0.8], [0.8], [2.2]]))[:, 0]
+    assert s[0] < -1  # s points away from the nearest mode
+    assert s[1] > 1
+    assert s[2] < -1
+    assert s[3] > 1
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_second_moment_by_finite_differences(torch, monkeypatch):
+    from colspace.scores import _neural
+
+    monkeypatch.setattr(_neural, "_CHUNK", 3)
+    X = table(100, 3)
+    model = NeuralScore(hidden=(16, 16), max_epochs=5, learning_rate=0.01, random_state=0).fit(X)
+    rows, h = table(7, 3, seed=2), 1e-5
+    s = model.score_function(rows)
+    J = np.stack(
+        [(model.score_function(rows + e) - model.score_function(rows - e)) / (2 * h) for e in h * np.eye(3)],
+        axis=1,
+    )
+    T = s[:, :, None] * s[:, None] - (J + J.transpose(0, 2, 1)) / 2
+    weights = np.random.default_rng(0).standard_normal((7, 2))
+    moment = model.second_moment(rows, weights)
+    np.testing.assert_allclose(moment, np.einsum("ik,iab->kab", weights, T), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(model.second_moment(rows, weights[:, 0]), moment[0], atol=1e-12)
+    with pytest.raises(ValueError, match=r"weights has shape \(2,\)"):
+        model.second_moment(rows, np.ones(2))
+
+
+def test_exact_loss_is_the_score_matching_loss(torch):
+    """The training loss is half the squared norm of g plus its divergence, on standardised columns."""
+    X = table(60, 2)
+    model = NeuralScore(objective="exact", hidden=(8,), max_epochs=2, random_state=0).fit(X)
+    weights = [torch.from_numpy(w) for w in model.weights_]
+    Z = torch.from_numpy((X - model.mean_) / model.scale_)
+    loss = float(model._loss(torch, weights, Z, None).detach())
+    g = model._forward(torch, weights, Z).numpy()
+    h = 1e-5
+    divergence = sum(
+        (model._forward(torch, weights, Z + e) - model._forward(torch, weights, Z - e))[:, j].numpy()
+        / (2 * h)
+        for j, e in enumerate(torch.eye(2, dtype=torch.float64) * h)
+    )
+    assert loss == pytest.approx(0.5 * (g**2).sum(axis=1).mean() + divergence.mean(), rel=1e-6)
+    # along random directions it is the same on average
+    model.objective = "sliced"
+    many = Z.repeat(4000, 1)
+    torch_generator = torch.Generator().manual_seed(0)
+    draw = torch.randn(many.shape, generator=torch_generator, dtype=torch.float64)
+    assert float(model._loss(torch, weights, many, draw).detach()) == pytest.approx(loss, abs=0.02)
+
+
+def test_same_seed_same_network_and_torch_is_left_alone(torch):
+    X = table(80, 2)
+    model = NeuralScore(hidden=(8,), max_epochs=3, random_state=0)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    s = model.fit(X).score_function(X)
+    assert torch.equal(before, torch.random.get_rng_state())
+    np.testing.assert_array_equal(clone(model).fit(X).score_function(X), s)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).score_function(X), s)
+    assert not np.array_equal(clone(model).set_params(random_state=1).fit(X).score_function(X), s)
+
+
+def test_training_stops_and_keeps_the_best_weights(torch):
+    X = table(120, 2)
+    model = NeuralScore(hidden=(16,), max_epochs=400, learning_rate=0.02, random_state=0).fit(X)
+    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_curve_) < 400
+    assert np.argmin(model.validation_curve_) < model.n_iter_ - 10
+    assert NeuralScore(hidden=(), max_epochs=3, random_state=0).fit(X[:20]).validation_curve_ == []
+
+
+def test_impossible_requests_are_refused(torch):
+    with pytest.raises(ValueError, match="hidden"):
+        NeuralScore(hidden=(0,)).fit(table(20, 2))
+    with pytest.raises(ValueError, match="learning_rate"):
+        NeuralScore(learning_rate=1e200, max_epochs=5).fit(table(100, 2))
+
+
+def test_constant_columns_are_survived(torch):
+    X = np.hstack([table(60, 2), np.ones((60, 1))])
+    assert np.isfinite(NeuralScore(hidden=(8,), max_epochs=2, random_state=0).fit(X).score_function(X)).all()
+
+
+def test_scikit_learn_checks(torch):
+    results = check_estimator(NeuralScore(max_epochs=2), on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
