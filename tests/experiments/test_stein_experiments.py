@@ -28,7 +28,6 @@ def data(tmp_path, monkeypatch):
         2 + hidden @ rng.standard_normal((3, genes)) / 2 + 0.3 * rng.standard_normal((cells, genes))
     )
     ephys = hidden @ rng.standard_normal((3, features)) + 0.5 * rng.standard_normal((cells, features))
-    ephys[:, 1] = np.exp(ephys[:, 1])
     np.savez(
         tmp_path / "m1_patchseq.npz",
         counts=rng.poisson(rates),
@@ -36,7 +35,6 @@ def data(tmp_path, monkeypatch):
         ephys=ephys.astype(np.float32),
         ephys_names=[f"e{i}" for i in range(features)],
         ephys_in16=np.array([True, True, True, True, False]),
-        ephys_log_in_paper=np.arange(features) == 1,
     )
     images, labels = load_digits(return_X_y=True)
     images = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)

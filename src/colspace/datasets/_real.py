@@ -40,7 +40,7 @@ class PatchSeqData:
     """Cells with gene counts (cells x genes) and electrophysiology (cells x features).
 
     ``gene_var_rank`` orders the genes, 0 the most variable; ``ephys_in16`` marks the 16 features of the published
-    analysis, ``ephys_log_in_paper`` those that it takes the logarithm of.
+    analysis.
     """
 
     counts: NDArray[Any]
@@ -48,7 +48,6 @@ class PatchSeqData:
     ephys: NDArray[Any]
     ephys_names: NDArray[Any]
     ephys_in16: NDArray[np.bool_]
-    ephys_log_in_paper: NDArray[np.bool_]
 
 
 def load_mnist(folder: str | Path | None = None) -> MnistData:

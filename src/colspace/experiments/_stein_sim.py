@@ -85,8 +85,14 @@ def methods(score: Any, links: str) -> dict[str, Any]:
 def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
     """Distance (3.1) of every method on one fresh data set."""
     X, Y, B = make_multiple_response(
-        n, setting.width, RESPONSES, RANK, law=setting.law, links=setting.links, rng=np.random.default_rng(seed)
-    )  # fmt: skip
+        n,
+        setting.width,
+        RESPONSES,
+        RANK,
+        law=setting.law,
+        links=setting.links,
+        rng=np.random.default_rng(seed),
+    )
     with warnings.catch_warnings():
         # fifth powers of t variables are heavy-tailed by design, and at small n nothing is determined
         warnings.simplefilter("ignore", HeavyTailWarning)
@@ -167,9 +173,15 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
 
 
 def finish(
-    name: str, title: str, settings: Sequence[Setting], lines: Sequence[Line], columns: int, out: Path | None,
-    notes: tuple[str, ...], repetitions: int,
-) -> Result:  # fmt: skip
+    name: str,
+    title: str,
+    settings: Sequence[Setting],
+    lines: Sequence[Line],
+    columns: int,
+    out: Path | None,
+    notes: tuple[str, ...],
+    repetitions: int,
+) -> Result:
     """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
     rows: list[Row] = [
         {

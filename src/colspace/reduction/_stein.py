@@ -76,7 +76,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Second order: responses' matrices side by side, or their plain average as published.
     unlabeled_weight : "auto", "paper" or float, default="auto"
         Weight of the unlabelled block relative to the labelled one in spectral norm. "auto" is 0 when all rows
-        are labelled, 1 when ``n_components`` exceeds the rank of the responses or labels are few, else 0.3.
+        are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
+        rows are fewer than five per response; else 0.3.
         "paper" puts both side by side as they are.
     response : None, "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings and

@@ -335,7 +335,7 @@ class Frame:
 def settle(options: SteinOptions, m: SteinMoments, score: Any, labels: bool) -> Frame:
     """Resolve every "auto" against the moments."""
     supervised = m.n_labeled > 0 and len(m.y_covariance) > 0
-    weight = _weight(options, m) if supervised else 1.0
+    weight = _weight(options, m, labels) if supervised else 1.0
     transform = None
     if supervised and options.whiten_response is not False:
         enough = labels or m.n_labeled >= 10 * len(m.mean)
@@ -349,14 +349,14 @@ def settle(options: SteinOptions, m: SteinMoments, score: Any, labels: bool) -> 
     return Frame(supervised, weight, transform, metric @ inverse, inverse)
 
 
-def _weight(options: SteinOptions, m: SteinMoments) -> float | str:
+def _weight(options: SteinOptions, m: SteinMoments, labels: bool) -> float | str:
     if options.unlabeled_weight != "auto":
         return options.unlabeled_weight
     if m.n_labeled == m.count:
         return 0.0
     few = m.n_labeled < 5 * len(m.y_covariance)
     beyond = not isinstance(options.n_components, str) and options.n_components > response_rank(m)
-    return 1.0 if few or beyond else 0.3
+    return 1.0 if labels or few or beyond else 0.3
 
 
 def response_rank(m: SteinMoments) -> int:
