@@ -2,7 +2,8 @@
 
 from ._auto import choose_score
 from ._base import ScoreModel
-from ._gaussian import EllipticalScore, GaussianScore, gaussian_from_moments
+from ._elliptical import EllipticalScore
+from ._gaussian import GaussianScore, gaussian_from_moments
 from ._hyperbolic import HyperbolicScore
 from ._kernel import KernelScore
 from ._neural import NeuralScore

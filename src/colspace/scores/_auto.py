@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._random import generator
-from ._gaussian import EllipticalScore, GaussianScore
+from ._base import Array, refuse_dask
+from ._elliptical import EllipticalScore
+from ._gaussian import GaussianScore
 from ._hyperbolic import HyperbolicScore
 from ._student import StudentScore
-
-Array = NDArray[np.float64]
 
 LAWS: dict[str, type[EllipticalScore]] = {
     "gaussian": GaussianScore,
@@ -35,7 +35,7 @@ def choose_score(
     """The law with the largest density on rows it has not seen.
 
     Five folds: each candidate gives the density of every row from a fit without it. Every other law has the
-    Gaussian as a limit, so a Gaussian candidate is kept unless the best one beats it by more than two standard
+    Gaussian as a limit, so the best Gaussian candidate is kept unless the best one beats it by more than two standard
     errors of the mean difference.
 
     Parameters
@@ -49,7 +49,8 @@ def choose_score(
     -------
     model : the winner, fitted on all rows
     table : dict of str to float
-        Mean held-out log density of each candidate; -inf for one that could not be fitted.
+        Mean held-out log density of each candidate; -inf for one that could not be fitted, or whose density is
+        singular. A name that stands twice gets a number.
 
     Examples
     --------
@@ -62,6 +63,7 @@ def choose_score(
     ('StudentScore', 'student')
     """
     models = _models(candidates)
+    refuse_dask(X, "choose_score")
     # the models see X itself in the last fit, so that column names reach them
     rows = check_array(X, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
     fold = generator(rng).permutation(len(rows)) % N_FOLDS
@@ -77,11 +79,12 @@ def choose_score(
         raise ValueError(msg) from reason
     table = {name: float(values[name].mean()) if name in values else -np.inf for name in models}
     best = max(table, key=lambda name: table[name])
-    for name, value in values.items():
-        if isinstance(models[name], GaussianScore) and not isinstance(models[best], GaussianScore):
-            gain = values[best] - value
-            if gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)):
-                best = name
+    gaussian = [name for name in values if isinstance(models[name], GaussianScore)]
+    if gaussian and best not in gaussian:
+        simplest = max(gaussian, key=lambda name: table[name])
+        gain = values[best] - values[simplest]
+        if gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)):
+            best = simplest
     return models[best].fit(X), table
 
 
@@ -91,7 +94,14 @@ def _held_out(model: EllipticalScore, rows: Array, fold: NDArray[np.intp]) -> Ar
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the winner's last fit says what matters
         for k in range(N_FOLDS):
-            values[fold == k] = clone(model).fit(rows[fold != k]).log_density(rows[fold == k])
+            fitted = clone(model).fit(rows[fold != k])
+            if len(fitted._root) < rows.shape[1]:
+                msg = (
+                    f"{model!r} has rank {len(fitted._root)} of {rows.shape[1]} columns, and a density on a part of "
+                    "the space cannot be compared. Remedy: GaussianScore(ridge=...)"
+                )
+                raise ValueError(msg)
+            values[fold == k] = fitted.log_density(rows[fold == k])
     return values
 
 
@@ -111,5 +121,6 @@ def _models(candidates: Sequence[Any]) -> dict[str, EllipticalScore]:
         else:
             msg = f"candidates has {candidate!r}, which is neither a name of {list(LAWS)} nor a score model with a density"
             raise TypeError(msg)
-        models[name] = model
+        same = sum(other == name or other.startswith(f"{name} #") for other in models)
+        models[f"{name} #{same + 1}" if same else name] = model
     return models

@@ -1,159 +1,20 @@
-"""Scores of a multivariate t, and the EM algorithm it shares with other variance mixtures."""
+"""Scores of a multivariate t."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from ..factor import SingularCovarianceError, full_whitener
-from ..moments import weighted_gram
-from ._gaussian import EllipticalScore, centre_rows, given_parameters, root_of
-
-Array = NDArray[np.float64]
-Objective = Callable[[Array], tuple[float, Array]]
+from ._base import Array
+from ._mixture import MixtureScore, climb
 
 DF_RANGE = (2.05, 200.0)
-# the spread of the fitted law may shrink to this part of the sample's standard deviation, not further
-_SMALLEST_SPREAD = 1e-10
-
-
-class Shape(Protocol):
-    """The shape of a variance mixture: what it adds to a location and a dispersion matrix."""
-
-    def log_radial(self, Q: Array) -> Array:
-        """Log density without the determinant, at squared distances Q."""
-        ...
-
-    def weights(self, Q: Array) -> Array:
-        """E[1/w | x], the E-step; also the factor of P d in the score."""
-        ...
-
-    def update(self, Q: Array) -> Self:
-        """The shape of largest likelihood at given distances."""
-        ...
-
-
-S = TypeVar("S", bound=Shape)
-
-
-@dataclass(frozen=True)
-class MixtureFit(Generic[S]):
-    """Maximum likelihood of a variance mixture; ``root`` is W with W'W = dispersion^-1."""
-
-    location: Array
-    dispersion: Array
-    root: Array
-    log_det: float
-    shape: S
-    path: Array  # mean log-likelihood at the start and after each iteration
-    converged: bool
-
-
-def fit_mixture(
-    X: Array, shape: S, *, location: Array | None, dispersion: Array | None, tol: float, max_iter: int
-) -> MixtureFit[S]:
-    """ECME for x = location + sqrt(w) A z: location and dispersion by weighted moments, then the shape.
-
-    The shape step maximises the likelihood itself, and along the scale of the dispersion too where that is
-    free, so no step can lose likelihood. Everything happens in coordinates where the covariance is the
-    identity, so units do not matter. A location or dispersion that is given stays.
-    """
-    n, p = X.shape
-    mean, centred = centre_rows(X, location)
-    whitener = full_whitener(
-        weighted_gram(centred) / n if dispersion is None else dispersion,
-        n + (location is not None) if dispersion is None else p + 1,
-        remedies="fewer columns, more rows, or GaussianScore(ridge=...), which has no shape to estimate",
-    )
-    root, log_det = root_of(whitener)
-    Z = centred @ root.T
-    shift, factor = np.zeros(p), np.eye(p)  # location and root of the dispersion, in these coordinates
-    Q = np.einsum("ij,ij->i", Z, Z)
-    shape = shape.update(Q)
-    path = [float(np.mean(shape.log_radial(Q)))]
-    converged = False
-    for _ in range(max_iter):
-        a = shape.weights(Q)
-        if location is None:
-            step = a @ Z / a.sum()
-            shift += factor @ step
-            Z -= step
-        if dispersion is None:
-            # rows are whitened anew each time, so one wild row cannot spoil the digits of the others
-            last = _factor(weighted_gram(Z, a) / n, factor)
-            Z = solve_triangular(last, Z.T, lower=True, check_finite=False).T
-            factor = factor @ last
-        Q = np.einsum("ij,ij->i", Z, Z)
-        shape = shape.update(Q)
-        path.append(float(np.mean(shape.log_radial(Q)) - np.log(np.diag(factor)).sum()))
-        converged = path[-1] - path[-2] <= tol
-        if converged:
-            break
-    else:
-        warnings.warn(
-            f"EM has not converged: the mean log-likelihood still grew by {path[-1] - path[-2]:.3g} in iteration "
-            f"{max_iter}, more than tol={tol:g}. Remedies: a larger max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    unwhiten = whitener.scale[:, None] * np.asarray(whitener.cholesky)
-    spread = unwhiten @ factor
-    return MixtureFit(
-        location=mean + unwhiten @ shift,
-        dispersion=spread @ spread.T if dispersion is None else dispersion,
-        root=solve_triangular(factor, root, lower=True),
-        log_det=log_det + 2 * float(np.log(np.diag(factor)).sum()),
-        shape=shape,
-        path=np.array(path) - 0.5 * log_det,
-        converged=bool(converged),
-    )
-
-
-def _factor(inner: Array, before: Array) -> Array:
-    """Cholesky factor of the next dispersion; ``before`` is the product of all factors so far."""
-    try:
-        factor = np.asarray(cholesky(inner, lower=True, check_finite=False))
-        smallest = float(np.min(np.diag(factor) * np.diag(before)))
-    except LinAlgError:
-        factor, smallest = inner, 0.0
-    if smallest < _SMALLEST_SPREAD:
-        msg = (
-            f"the dispersion collapsed (to {smallest:.3g} of the standard deviation): too many rows share the same "
-            "values in some column or combination of columns, so the likelihood has no maximum. Remedies: drop "
-            "such columns, more rows, a given matrix, or GaussianScore"
-        )
-        raise SingularCovarianceError(msg)
-    return factor
-
-
-def climb(objective: Objective, start: Array, bounds: list[tuple[float, float]]) -> Array:
-    """Maximise a function of a few variables that returns its gradient; never ends below the start."""
-
-    def negative(u: Array) -> tuple[float, Array]:
-        value, slope = objective(u)
-        return -value, -slope
-
-    found = minimize(
-        negative,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 100},
-    )
-    return found.x if -found.fun >= objective(start)[0] else start
 
 
 @dataclass(frozen=True)
@@ -188,23 +49,19 @@ class StudentShape:
         free = np.array([self.free_df, self.free_scale])
         if not free.any():
             return self
-        start = np.log([self.df - 2, self.tau / (self.df - 2)])
-        bounds = [(np.log(DF_RANGE[0] - 2), np.log(DF_RANGE[1] - 2)), (start[1] - 20, start[1] + 20)]
+        directions = np.eye(2)[free]
+        now = np.log(self.df - 2)
+        bounds = [(np.log(DF_RANGE[0] - 2) - now, np.log(DF_RANGE[1] - 2) - now), (-20.0, 20.0)]
 
         def at(u: Array) -> StudentShape:
-            full = start.copy()
-            full[free] = u
-            spread = float(np.exp(full[0])) if self.free_df else self.df - 2
-            return replace(self, df=spread + 2, tau=spread * float(np.exp(full[1])))
+            in_df, in_scale = np.exp(u @ directions)
+            df = 2 + (self.df - 2) * float(in_df) if self.free_df else self.df
+            return replace(self, df=df, tau=self.tau * float(in_df * in_scale))
 
-        def objective(u: Array) -> tuple[float, Array]:
-            shape = at(u)
-            return float(np.mean(shape.log_radial(Q))), shape.slope(Q)[free]
-
-        return at(climb(objective, start[free], [b for b, f in zip(bounds, free, strict=True) if f]))
+        return climb(at, Q, directions, [b for b, f in zip(bounds, free, strict=True) if f])
 
 
-class StudentScore(EllipticalScore):
+class StudentScore(MixtureScore[StudentShape]):
     r"""Scores of a multivariate t in covariance form.
 
     With :math:`Q = d^\top \Sigma^{-1} d` and :math:`\Sigma` the covariance (:math:`\nu > 2`),
@@ -286,30 +143,18 @@ class StudentScore(EllipticalScore):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the location, the covariance and the degrees of freedom; y is ignored."""
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        p = X.shape[1]
-        location, covariance = given_parameters(self.location, self.covariance, p)
         auto = isinstance(self.df, str)
         df = 8.0 if isinstance(self.df, str) else float(self.df)
-        fit = fit_mixture(
-            X,
-            StudentShape(p, df, df - 2, free_df=auto, free_scale=covariance is None),
-            location=location,
-            dispersion=covariance,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        fit = self._maximise(X, lambda p, free: StudentShape(p, df, df - 2, free_df=auto, free_scale=free))
         self.df_ = fit.shape.df
         if auto:
             _warn_df(self.df_)
-        ratio = fit.shape.tau / (self.df_ - 2)  # the covariance is this times the dispersion
-        self.covariance_ = ratio * fit.dispersion
+        self.covariance_ = self._set_scaled(fit, fit.shape.tau / (self.df_ - 2))
         self.scatter_ = (self.df_ - 2) / self.df_ * self.covariance_
-        self._set_law(fit.location, fit.root / np.sqrt(ratio), fit.log_det + p * float(np.log(ratio)))
-        self.n_iter_ = len(fit.path) - 1
-        self.converged_ = fit.converged
-        self.log_likelihoods_ = fit.path
         return self
+
+    def _given_matrix(self) -> tuple[str, Any]:
+        return "covariance", self.covariance
 
     def _factors(self, Q: Array) -> tuple[Array, Array]:
         p, df = self.n_features_in_, self.df_

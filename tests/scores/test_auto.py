@@ -1,0 +1,75 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from score_laws import LAWS, MODELS, draw
+from sklearn.base import clone
+
+from colspace.scores import GaussianScore, choose_score
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_right_law_is_chosen(law, seed):
+    X = draw(law, 2000, 10, np.random.default_rng(seed), df=6, chi=1.0, psi=1.0)
+    model, table = choose_score(X, rng=seed)
+    assert type(model) is dict(zip(LAWS, MODELS, strict=True))[law]
+    assert list(table) == LAWS
+    again, same = choose_score(X, rng=seed)
+    assert same == table
+    np.testing.assert_array_equal(again.location_, model.location_)
+    np.testing.assert_array_equal(model.location_, clone(model).fit(X).location_)
+
+
+def test_choice_among_models_and_failures():
+    X = np.random.default_rng(0).standard_normal((30, 25))
+    model, table = choose_score(X, ("student", GaussianScore(ridge=1.0)), rng=0)
+    assert isinstance(model, GaussianScore)
+    assert table["student"] == -np.inf
+    with pytest.raises(ValueError, match=r"no candidate .*parts of the rows.*n_samples=24"):
+        choose_score(X, rng=0)
+    with pytest.raises(ValueError, match="none of"):
+        choose_score(X, ("laplace",))
+    with pytest.raises(ValueError, match="list of names"):
+        choose_score(X, "gaussian")
+    with pytest.raises(ValueError, match="list of names"):
+        choose_score(X, ())
+    with pytest.raises(TypeError, match="neither a name"):
+        choose_score(X, (3,))
+
+
+def test_choice_keeps_column_names():
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 2)), columns=["a", "b"])
+    assert list(choose_score(X, rng=0)[0].feature_names_in_) == ["a", "b"]
+
+
+def test_the_best_gaussian_is_kept():
+    X = np.random.default_rng(0).standard_normal((300, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, table = choose_score(X, (GaussianScore(ridge=0.05), "gaussian", "hyperbolic"), rng=0)
+    assert isinstance(model, GaussianScore)
+    assert table[repr(model) if model.ridge else "gaussian"] == max(list(table.values())[:2])
+
+
+def test_candidates_that_look_alike_all_count():
+    X = np.random.default_rng(0).standard_normal((60, 40))
+    right, wrong = np.eye(40), np.eye(40)
+    wrong[20, 20] = 50.0
+    wrong, right = (GaussianScore(covariance=C) for C in (wrong, right))
+    assert repr(wrong) == repr(right)
+    for order in ((wrong, right), (right, wrong)):
+        model, table = choose_score(X, order, rng=0)
+        assert len(table) == 2
+        assert model.covariance_[20, 20] == 1.0
+
+
+def test_a_singular_density_is_not_compared():
+    X = np.random.default_rng(0).standard_normal((20, 30))
+    singular = GaussianScore(pseudo_inverse=True)
+    model, table = choose_score(X, (singular, GaussianScore(ridge=1.0)), rng=0)
+    assert model.ridge == 1.0
+    assert table[repr(singular)] == -np.inf
+    with pytest.raises(ValueError, match=r"rank 15 of 30.*Remedy"):
+        choose_score(X, (singular,), rng=0)
