@@ -3,14 +3,17 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from scipy.special import eval_jacobi
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from colspace.scores import KernelScore
 from colspace.scores import _kernel as kernel_module
-from colspace.scores import _kernel_ops as ops
-from colspace.scores._kernel_ops import Radial, System, largest_eigenvalue, median_distance, squared_distances
+from colspace.scores import _kernel_fields as fields
+from colspace.scores import _kernel_solvers as solvers
+from colspace.scores._kernel_fields import Radial, median_distance, squared_distances
+from colspace.scores._kernel_system import MARGIN, System, largest_eigenvalue
 
 METHODS = ["nu", "tikhonov", "landweber", "spectral", "stein", "ssge"]
 
@@ -119,7 +122,7 @@ def dense_reference(X, rows, model):
     K, divergence = explicit_kernel(both, kernel, curl_free=curl_free)
     K = K.reshape(len(both), p, len(both), p)
     zeta = divergence[:n].mean(axis=0)
-    scale = model.lambda_max_ * ops._MARGIN if model.normalize else 1.0
+    scale = model.lambda_max_ * MARGIN if model.normalize else 1.0
     M = K[:n, :, :n].reshape(n * p, n * p) / (n * scale)
     values, vectors = eigh(M)
     inside = vectors.T @ zeta[:n].ravel() / scale
@@ -133,7 +136,7 @@ def dense_reference(X, rows, model):
     elif model.method == "nu":
         f = last = np.zeros_like(values)
         for t in range(1, model.n_iter_ + 1):
-            u, w = ops._nu_weights(t, model.nu)
+            u, w = solvers._nu_weights(t, model.nu)
             f, last = f + u * (f - last) + w * (1 - values * f), f
         filtered = f
     elif model.method == "spectral":
@@ -154,7 +157,7 @@ def dense_reference(X, rows, model):
     if model.method == "nu":
         f = last = 0.0
         for t in range(1, model.n_iter_ + 1):
-            u, w = ops._nu_weights(t, model.nu)
+            u, w = solvers._nu_weights(t, model.nu)
             f, last = f + u * (f - last) + w, f
         at_zero["nu"] = f
     a = at_zero[model.method]
@@ -225,7 +228,7 @@ def test_field_is_the_gradient_of_its_potential(method, kernel):
     ("method", "curl_free"), [("nu", True), ("nu", False), ("spectral", True), ("ssge", True)]
 )
 def test_divergence_and_second_moment_by_finite_differences(method, curl_free, kernel, monkeypatch):
-    monkeypatch.setattr(ops, "_CHUNK", 100)  # several chunks of rows
+    monkeypatch.setattr(fields, "_CHUNK", 100)  # several chunks of rows
     X, rows = table(30, 3), table(8, 3, seed=6)
     model = KernelScore(method=method, curl_free=curl_free, kernel=kernel, regularization=0.05).fit(X)
     g = -model.score_function(rows)
@@ -270,14 +273,14 @@ def test_rows_span_equals_the_plain_route(method, curl_free, low_rank, monkeypat
 def test_iterative_eigenvectors_equal_the_dense_ones(monkeypatch):
     X = table(40, 2)
     model = KernelScore(method="spectral", regularization=0.05).fit(X)
-    monkeypatch.setattr(ops, "_DENSE", 10)
+    monkeypatch.setattr(solvers, "_DENSE", 10)
     again = clone(model).fit(X)
     assert again.n_iter_ == model.n_iter_
     np.testing.assert_allclose(again.score_function(X), model.score_function(X), atol=1e-7)
-    monkeypatch.setattr(ops, "_LANCZOS", 400)  # five eigenvectors
+    monkeypatch.setattr(solvers, "_LANCZOS", 400)  # five eigenvectors
     with pytest.raises(ValueError, match=r"more than 5 eigenvalues .* method='nu'"):
         clone(model).fit(X)
-    monkeypatch.setattr(ops, "_LANCZOS", 1000)
+    monkeypatch.setattr(solvers, "_LANCZOS", 1000)
     path = KernelScore(method="spectral", random_state=0).fit(X)
     assert np.isinf(path.losses_[-1])
     assert np.isfinite(path.losses_[0])
@@ -443,7 +446,7 @@ def test_conjugate_gradients_say_when_they_stop_early():
     system = System(X, Radial("imq", 2.0), curl_free=True)
     system.normalize()
     with pytest.warns(ConvergenceWarning, match="relative residual"):
-        next(ops._tikhonov_cg(system, [1e-8], 1e-12, max_steps=3))
+        next(solvers._tikhonov_cg(system, [1e-8], 1e-12, max_steps=3))
 
 
 def test_few_rows_and_repeated_rows():
@@ -452,6 +455,48 @@ def test_few_rows_and_repeated_rows():
         assert np.isfinite(model.score_function(table(4, 2))).all()
     X = np.repeat(table(6, 2), 20, axis=0)  # most distances are zero
     assert np.isfinite(KernelScore(random_state=0).fit(X).score_function(X)).all()
+
+
+def test_two_rows_leave_nothing_to_judge_on():
+    model = KernelScore(random_state=0).fit(table(2, 2))
+    assert np.isinf(model.losses_).all()
+    assert model.regularization_ == model.grid_[0]
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.0, 2.5])
+def test_nu_residuals_are_jacobi_polynomials(nu):
+    """Brakhage: 1 - v f_t(v) = P_t(1 - 2v) / P_t(1), P_t the Jacobi polynomial of (2 nu - 1/2, -1/2)."""
+    v = np.linspace(0, 1, 11)
+    f = last = np.zeros_like(v)
+    for t in range(1, 8):
+        u, w = solvers._nu_weights(t, nu)
+        f, last = f + u * (f - last) + w * (1 - v * f), f
+        P = eval_jacobi(t, 2 * nu - 0.5, -0.5, 1 - 2 * v)
+        np.testing.assert_allclose(1 - v * f, P / P[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["imq", "rbf"])
+def test_extreme_units_are_borne_or_refused(kernel):
+    X = table(40, 2)
+    model = KernelScore(kernel=kernel, regularization=0.05)
+    T = clone(model).fit(X).second_moment(X, np.ones(40))
+    for unit in (1e-29, 1e29):
+        again = clone(model).fit(unit * X).second_moment(unit * X, np.ones(40))
+        np.testing.assert_allclose(unit**2 * again, T, rtol=1e-8, atol=1e-8)
+    for unit in (1e-40, 1e40):
+        with pytest.raises(ValueError, match=r"bandwidth of .*e.40.*Remedy: rescale"):
+            clone(model).fit(unit * X)
+
+
+def test_weights_and_responses_are_checked():
+    X = table(20, 2)
+    model = KernelScore(regularization=0.1).fit(X)
+    with pytest.raises(ValueError, match=r"Y has shape \(3,\).*20 rows"):
+        model.first_moment(X, np.ones(3))
+    with pytest.raises(ValueError, match="Y contains NaN"):
+        model.first_moment(X, np.full(20, np.nan))
+    with pytest.raises(ValueError, match="weights contains NaN"):
+        model.second_moment(X, np.full(20, np.nan))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -7,16 +7,19 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from ._base import Array, ScoreModel
-from ._kernel_ops import Field, Radial, Solution, System, median_distance, solve_path
+from ._base import Array, ScoreModel, per_row
+from ._kernel_fields import Field, Radial, median_distance
+from ._kernel_solvers import Solution, solve_path
+from ._kernel_system import System
 
 _MAX_ROWS = 20_000
 _HELD_OUT = 2_000  # rows on which a regularisation is judged
 _DIAGONAL = ("stein", "ssge")
+_WIDTHS = (1e-30, 1e30)  # the fourth derivative has the eighth power of the bandwidth
 
 
 def _grid(method: str) -> Array:
@@ -25,6 +28,16 @@ def _grid(method: str) -> Array:
         return np.array([0.3, 0.1, 0.03, 0.01, 0.003, 0.001], dtype=np.float64)
     first, last = {"landweber": (0, 5), "spectral": (1, 8)}.get(method, (0, 8))
     return np.power(10.0, -0.5 * np.arange(first, last + 1), dtype=np.float64)
+
+
+def _check_width(width: float) -> None:
+    low, high = _WIDTHS
+    if not low <= width <= high:
+        msg = (
+            f"a bandwidth of {width:.3g} is outside {low:g} to {high:g}, where derivatives of the kernel overflow. "
+            "Remedy: rescale the columns (sklearn.preprocessing.StandardScaler)"
+        )
+        raise ValueError(msg)
 
 
 class KernelScore(ScoreModel):
@@ -72,7 +85,8 @@ class KernelScore(ScoreModel):
     n_iter_ : int
         Steps taken; for "spectral" and "ssge" the number of eigenvectors kept.
     grid_, losses_ : ndarray
-        With "auto": regularisations tried, and their held-out losses (infinite where not computed).
+        With "auto": regularisations tried, and their held-out losses (infinite where not computed; with two
+        rows nothing is, and the strongest is taken).
     centres_ : ndarray (n_centres, n_features)
     coef_ : ndarray (n_centres, n_features)
     zeta_coef_ : float
@@ -133,11 +147,12 @@ class KernelScore(ScoreModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the scores from rows of X; y is ignored."""
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X = self._rows_to_fit(X, 2)
         self._check_parameters()
         rng = generator(self.random_state)
         X = self._sample(X, rng)
         width = median_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        _check_width(width)
         kernel = Radial(self.kernel, width)
         for name in ("grid_", "losses_"):
             if hasattr(self, name):
@@ -240,11 +255,11 @@ class KernelScore(ScoreModel):
         """Mean score-matching loss for each regularisation: four folds, from 1,000 rows on one of them."""
         n = len(X)
         parts = np.array_split(rng.permutation(n), min(4, n))
+        if n < 3:  # nothing to judge on: the strongest
+            return np.full(len(self.grid_), np.inf)
         losses = np.zeros(len(self.grid_))
         for part in parts if n < 1000 else parts[:1]:
             rest = np.delete(X, part, axis=0)
-            if len(rest) < 2:
-                continue
             system = self._system(rest, kernel)
             found = np.full(len(losses), np.inf)
             for i, solution in enumerate(self._solve(system, list(self.grid_), tol=1e-6)):
@@ -267,10 +282,7 @@ class KernelScore(ScoreModel):
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x), T = g g' + grad g (its symmetric part with the diagonal kernel)."""
         X = self._checked(X)
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.ndim not in (1, 2) or len(weights) != len(X):
-            msg = f"weights has shape {weights.shape}; X has {len(X)} rows, so it must be ({len(X)},) or ({len(X)}, k)"
-            raise ValueError(msg)
+        weights = per_row(weights, len(X), "weights")
         out = self._fitted_field().second_moment(X, weights.reshape(len(X), -1))
         return out[0] if weights.ndim == 1 else out
 
