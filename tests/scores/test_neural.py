@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from colspace.scores import NeuralScore
+from colspace.scores import GaussianScore, NeuralScore
 
 
 @pytest.fixture
@@ -122,9 +122,59 @@ def test_impossible_requests_are_refused(torch):
         NeuralScore(learning_rate=1e200, max_epochs=5).fit(table(100, 2))
 
 
-def test_constant_columns_are_survived(torch):
-    X = np.hstack([table(60, 2), np.ones((60, 1))])
-    assert np.isfinite(NeuralScore(hidden=(8,), max_epochs=2, random_state=0).fit(X).score_function(X)).all()
+def test_noise_is_the_same_for_every_column(torch):
+    """The start, which is linear, is the Gaussian score with ridge noise^2 where columns are uncorrelated."""
+    sd = np.array([3.0, 1.0, 1e-3, 1e-8, 0.0])
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((400, 5))
+    Z = np.linalg.qr(Z - Z.mean(axis=0))[0] * np.sqrt(400)
+    X = (Z - Z.mean(axis=0)) * sd + 7.0
+    model = NeuralScore(noise=0.5, hidden=(8,), max_epochs=1, learning_rate=1e-12, random_state=0).fit(X)
+    tau = 0.5 * np.sqrt((sd**2).mean())
+    assert model.noise_ == pytest.approx(tau, rel=0.01)
+    truth = GaussianScore(ridge=0.25).fit(X)
+    np.testing.assert_allclose(model.score_function(X), truth.score_function(X), rtol=1e-6, atol=1e-6)
+    s = NeuralScore(noise=0.5, hidden=(16,), max_epochs=20, random_state=0).fit(X).score_function(X)
+    size = np.sqrt((s**2).mean(axis=0))
+    assert size[2:].max() < 0.3 * size[:2].min()  # columns that hardly vary hardly matter
+
+
+def test_denoising_loss_is_that_of_the_smoothed_law(torch):
+    """At g = -(x - mean)/(sd^2 + tau^2), the score of a smoothed Gaussian, the slope of the loss is zero."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200_000, 2)) * [2.0, 0.3]
+    model = NeuralScore(noise=0.7, hidden=(), max_epochs=1, learning_rate=1e-12, random_state=0).fit(X[:500])
+    Z = torch.from_numpy((X - model.mean_) / model.scale_)
+    draw = torch.from_numpy(rng.standard_normal(X.shape))
+    linear = torch.diag(torch.from_numpy(-(model.scale_**2) / (np.array([4.0, 0.09]) + model.noise_**2)))
+    weights = [
+        linear.requires_grad_(),
+        torch.zeros(2, 2, dtype=torch.float64),
+        torch.zeros(2, dtype=torch.float64),
+    ]
+    (slope,) = torch.autograd.grad(model._loss(torch, weights, Z, draw), weights[0])
+    assert np.abs(slope.numpy()).max() < 0.01
+
+
+def test_units_do_not_matter(torch):
+    X = table(60, 2)
+    model = NeuralScore(hidden=(8,), max_epochs=2, random_state=0)
+    s = clone(model).fit(X).score_function(X)
+    for unit in (1e-20, 1e20):
+        np.testing.assert_allclose(unit * clone(model).fit(unit * X).score_function(unit * X), s, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"variances overflow.*Remedy: rescale"):
+        model.fit(1e160 * X)
+
+
+def test_constant_columns(torch):
+    X = np.hstack([table(60, 2), np.full((60, 1), 0.1)])
+    model = NeuralScore(hidden=(8,), max_epochs=2, random_state=0)
+    assert np.abs(model.fit(X).score_function(X)).max() < 20
+    for objective in ("sliced", "exact"):
+        with pytest.raises(ValueError, match=r"1 constant column\(s\), \[2\].*objective='denoising'"):
+            NeuralScore(objective=objective).fit(X)
+    with pytest.raises(ValueError, match=r"no variation.*Remedy"):
+        model.fit(np.full((20, 2), 0.1))
 
 
 def test_scikit_learn_checks(torch):

@@ -8,11 +8,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from ._base import Array, ScoreModel
+from ._base import Array, ScoreModel, per_row
+from ._elliptical import centre_rows
 
 _CHUNK = 1024  # rows
 _PATIENCE = 20  # epochs without a better held-out loss
@@ -33,16 +33,21 @@ class NeuralScore(ScoreModel):
     A perceptron on standardised columns models :math:`g = \nabla \log P`; it starts at the score of a standard
     normal. The score is :math:`s = -g`.
 
+    "denoising" learns the score of P smoothed by noise :math:`N(0, \tau^2 I)`,
+    :math:`\tau = \mathrm{noise} \cdot \sqrt{\operatorname{tr} \Sigma / p}`, the same for every column: a column that
+    hardly varies gets a small score, not a huge one. For a Gaussian this is
+    ``GaussianScore(ridge=noise**2)``.
+
     Parameters
     ----------
     objective : {"denoising", "sliced", "exact"}, default="denoising"
         "exact" minimises :math:`\frac12\|g\|^2 + \operatorname{div} g` (one backward pass per column), "sliced"
         replaces the divergence by that along one random direction per row, "denoising" regresses on the noise
-        added to the rows, which gives the score of P smoothed by that noise.
+        added to the rows. The first two need columns that vary.
     hidden : sequence of int, default=(128, 128)
         Widths of the layers.
     noise : float, default=0.1
-        Standard deviation of the noise of "denoising", in standard deviations of a column.
+        Standard deviation of the noise of "denoising", in units of the root mean variance of the columns.
     max_epochs : int, default=200
         A tenth of the rows is held out (from 50 rows on); training stops after 20 epochs without a better loss
         there and the best weights are kept.
@@ -57,7 +62,9 @@ class NeuralScore(ScoreModel):
     Attributes
     ----------
     mean_, scale_ : ndarray (n_features,)
-        Of the columns; the scale of a constant column is 1.
+        Of the columns, noise included.
+    noise_ : float
+        Standard deviation of the noise in units of the data; 0 unless "denoising".
     weights_ : list of ndarray
         The linear part, then matrix and shift of every layer.
     loss_curve_, validation_curve_ : list of float
@@ -116,21 +123,48 @@ class NeuralScore(ScoreModel):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train the network on rows of X; y is ignored."""
         torch = _import_torch()
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X = self._rows_to_fit(X, 2)
         if not all(isinstance(h, Integral) and int(h) >= 1 for h in self.hidden):
             msg = f"hidden={self.hidden!r} must hold whole numbers, the widths of the layers, each at least 1"
             raise ValueError(msg)
         rng = generator(self.random_state)
-        self.mean_ = X.mean(axis=0)
-        scale = X.std(axis=0)
-        self.scale_ = np.where(scale > 1e-12 * np.abs(X).max(initial=1.0), scale, 1.0)
-        Z = (X - self.mean_) / self.scale_
+        self.mean_, centred = centre_rows(X, None)
+        variance = self._variance(centred)
+        self.noise_ = self.noise * float(np.sqrt(variance.mean())) if self.objective == "denoising" else 0.0
+        self.scale_ = np.sqrt(variance + self.noise_**2)
+        Z = centred / self.scale_
         order = rng.permutation(len(Z))
         held_out = len(Z) // 10 if len(Z) >= 50 else 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**31)))
             self._train(torch, torch.from_numpy(Z[order[held_out:]]), torch.from_numpy(Z[order[:held_out]]))
         return self
+
+    def _variance(self, centred: Array) -> Array:
+        """Variances of columns, of which some, or for the other objectives all, must be positive."""
+        with np.errstate(over="ignore"):
+            variance = np.einsum("ij,ij->j", centred, centred) / len(centred)
+        if not np.isfinite(variance.sum()):
+            msg = (
+                f"variances overflow: X has values up to {np.abs(centred).max():.3g} away from its mean. "
+                "Remedy: rescale the columns (sklearn.preprocessing.StandardScaler)"
+            )
+            raise ValueError(msg)
+        constant = np.flatnonzero(variance <= 0)
+        if len(constant) == len(variance):
+            msg = (
+                f"X has no variation: all {len(variance)} columns are constant, and a score needs a spread. Remedy: "
+                "other columns"
+            )
+            raise ValueError(msg)
+        if constant.size and self.objective != "denoising":
+            msg = (
+                f"X has {constant.size} constant column(s), {constant[:5].tolist()}, on which the loss of "
+                f"objective={self.objective!r} has no minimum. Remedies: drop them "
+                "(sklearn.feature_selection.VarianceThreshold), or objective='denoising'"
+            )
+            raise ValueError(msg)
+        return variance
 
     def _start(self, torch: Any, p: int) -> list[Any]:
         """The linear part -I, then layers of which the last is zero."""
@@ -155,8 +189,9 @@ class NeuralScore(ScoreModel):
     def _loss(self, torch: Any, weights: list[Any], Z: Any, draw: Any) -> Any:
         """Mean loss over rows; ``draw`` is the noise or the directions."""
         if self.objective == "denoising":
-            g = self._forward(torch, weights, Z + self.noise * draw)
-            return 0.5 * ((self.noise * g + draw) ** 2).sum(dim=1).mean()
+            size = torch.from_numpy(self.noise_ / self.scale_)
+            g = self._forward(torch, weights, Z + size * draw)
+            return 0.5 * ((size * g + draw) ** 2).sum(dim=1).mean()
         Z = Z.detach().requires_grad_()
         g = self._forward(torch, weights, Z)
         if self.objective == "sliced":
@@ -225,10 +260,7 @@ class NeuralScore(ScoreModel):
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x), T = g g' + grad g, its symmetric part; one backward pass per column."""
         torch, network, Z = self._standardised(X)
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.ndim not in (1, 2) or len(weights) != len(Z):
-            msg = f"weights has shape {weights.shape}; X has {len(Z)} rows, so it must be ({len(Z)},) or ({len(Z)}, k)"
-            raise ValueError(msg)
+        weights = per_row(weights, len(Z), "weights")
         W = weights.reshape(len(Z), -1)
         p = Z.shape[1]
         out = np.zeros((W.shape[1], p, p))
