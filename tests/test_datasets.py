@@ -1,8 +1,26 @@
+import doctest
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.error import URLError
+
 import numpy as np
 import pytest
+import sklearn.datasets
 from scipy.special import kve
 
-from colspace.datasets import make_additive, make_bilinear, make_even, make_multiple_response, make_rbf
+from colspace import datasets
+from colspace.datasets import (
+    load_mnist,
+    load_patchseq,
+    make_additive,
+    make_bilinear,
+    make_even,
+    make_multiple_response,
+    make_rbf,
+)
+
+API = Path(__file__).parents[1] / "docs" / "api.md"
 
 
 @pytest.mark.parametrize("make", [make_bilinear, make_rbf, make_even, make_additive])
@@ -107,3 +125,110 @@ def test_multiple_response_errors():
         make_multiple_response(10, 4, 4, law="cauchy")
     with pytest.raises(ValueError, match="links='odd' is unknown"):
         make_multiple_response(10, 4, 4, links="odd")
+
+
+@pytest.mark.parametrize("name", datasets.__all__)
+def test_public_names_are_documented(name):
+    member = getattr(datasets, name)
+    assert inspect.getdoc(member)
+    assert f"`{name}`" in API.read_text()
+    if name.startswith("load_"):
+        assert doctest.DocTestFinder().find(member, name)[0].examples
+
+
+@pytest.fixture
+def mnist(tmp_path):
+    images = np.arange(3 * 16, dtype=np.uint8).reshape(3, 4, 4)
+    labels = np.array([1, 2, 3])
+    arrays = {"x_train": images, "y_train": labels, "x_test": images[:2], "y_test": labels[:2]}
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    return arrays
+
+
+@pytest.fixture
+def patchseq(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "counts": rng.poisson(3.0, (6, 4)),
+        "gene_var_rank": rng.permutation(4),
+        "ephys": rng.standard_normal((6, 3)),
+        "ephys_names": np.array(["a", "b", "c"]),
+        "ephys_in16": np.array([True, False, True]),
+    }
+    np.savez(tmp_path / "m1_patchseq.npz", **arrays)
+    return arrays
+
+
+@pytest.mark.parametrize(("load", "which"), [(load_mnist, "mnist"), (load_patchseq, "patchseq")])
+def test_loaders_read_the_folder(load, which, tmp_path, monkeypatch, request):
+    arrays = request.getfixturevalue(which)
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    found = [load(tmp_path), load(str(tmp_path))]
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    for data in (*found, load()):
+        for name, values in arrays.items():
+            np.testing.assert_array_equal(getattr(data, name), values)
+
+
+@pytest.mark.parametrize(
+    ("load", "file", "source"),
+    [
+        (load_mnist, "mnist.npz", r"fetch=True.*Keras"),
+        (load_patchseq, "m1_patchseq.npz", r"Scala.*counts \(cells, genes\)"),
+    ],
+)
+def test_missing_data_says_what_to_do(tmp_path, monkeypatch, load, file, source):
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=f"{file}.*COLSPACE_DATA is not set.*{source}"):
+        load()
+    with pytest.raises(FileNotFoundError, match=f"{file} does not exist.*{source}.*folder="):
+        load(tmp_path)
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=f"{file} does not exist"):
+        load()
+    np.savez(tmp_path / file, other=np.zeros(2))
+    with pytest.raises(ValueError, match="has no array"):
+        load()
+
+
+def test_data_of_the_wrong_shape(mnist, patchseq, tmp_path):
+    np.savez(tmp_path / "mnist.npz", **{**mnist, "y_test": mnist["y_test"][1:]})
+    with pytest.raises(ValueError, match="x_test"):
+        load_mnist(tmp_path)
+    np.savez(tmp_path / "m1_patchseq.npz", **{**patchseq, "ephys": patchseq["ephys"][1:]})
+    with pytest.raises(ValueError, match="one another's rows"):
+        load_patchseq(tmp_path)
+
+
+def test_mnist_is_fetched_only_when_asked_and_missing(mnist, tmp_path, monkeypatch):
+    calls = []
+
+    def fetch(name, **options):
+        calls.append((name, options["data_home"]))
+        data = np.zeros((70_000, 784), dtype=np.uint8)
+        data[0, 28], data[60_000, 0] = 255, 7
+        return SimpleNamespace(data=data, target=np.repeat(["5", "7"], [60_000, 10_000]))
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    assert len(load_mnist(fetch=True).x_train) == 3
+    assert not calls
+    data = load_mnist(tmp_path / "elsewhere", fetch=True, data_home="cache")
+    assert calls == [("mnist_784", "cache")]
+    assert (data.x_train.shape, data.x_test.shape) == ((60_000, 28, 28), (10_000, 28, 28))
+    assert (data.x_train[0, 1, 0], data.x_test[0, 0, 0], data.x_train.dtype) == (255, 7, np.uint8)
+    assert set(data.y_train) == {5}
+    assert set(data.y_test) == {7}
+
+
+def test_failed_fetch_says_what_to_do(tmp_path, monkeypatch):
+    def fetch(name, **options):
+        msg = "no route"
+        raise URLError(msg)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=r"mnist.npz.*not set.*could not be had.*no route.*folder="):
+        load_mnist(fetch=True)
+    with pytest.raises(FileNotFoundError, match=r"mnist.npz does not exist.*could not be had"):
+        load_mnist(tmp_path, fetch=True)

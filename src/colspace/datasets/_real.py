@@ -1,10 +1,10 @@
-"""Real data from a folder of the user: nothing is shipped, nothing is downloaded."""
+"""Real data from a folder of the user or from their public source: nothing is shipped."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 #: Environment variable that names the folder.
 FOLDER = "COLSPACE_DATA"
 
+_OPENML = {"name": "mnist_784", "version": 1}
+_MNIST_TRAIN = 60_000
+
 _MNIST = (
-    "Public source: MNIST (LeCun, Cortes and Burges); the mnist.npz that Keras downloads "
-    "(keras.datasets.mnist.load_data) has these arrays"
+    "Remedies: load_mnist(fetch=True) downloads OpenML's copy (mnist_784, 15 MB); or put there the mnist.npz that Keras "
+    "downloads (keras.datasets.mnist.load_data), with the arrays x_train and x_test (images, 28, 28), uint8, and y_train "
+    "and y_test"
 )
 _PATCHSEQ = (
-    "Public source: mouse motor cortex Patch-seq, Scala et al. 2021: electrophysiology in github.com/berenslab/mini-atlas "
-    "(data/m1_patchseq_ephys_features.csv), exon counts in github.com/daifengwanglab/scMNC "
-    "(mouse_motor_cortex/data/motor_data_filtered.rda); save the cells common to both with numpy.savez"
+    "It is not downloaded for you, no table of this form is published. Public source: mouse motor cortex Patch-seq, "
+    "Scala et al. 2021 (Nature): exon counts in github.com/daifengwanglab/scMNC "
+    "(mouse_motor_cortex/data/motor_data_filtered.rda), electrophysiology in github.com/berenslab/mini-atlas "
+    "(data/m1_patchseq_ephys_features.csv). Save the cells common to both with numpy.savez: counts (cells, genes), "
+    "gene_var_rank (genes,) with 0 the most variable in log2(1 + counts per million), ephys (cells, features), ephys_names "
+    "(features,), ephys_in16 (features,) true for the 16 features of the published analysis"
 )
 
 
@@ -50,25 +57,32 @@ class PatchSeqData:
     ephys_in16: NDArray[np.bool_]
 
 
-def load_mnist(folder: str | Path | None = None) -> MnistData:
-    """MNIST from ``mnist.npz``.
+def load_mnist(
+    folder: str | Path | None = None, *, fetch: bool = False, data_home: str | Path | None = None
+) -> MnistData:
+    """MNIST from ``mnist.npz`` in a folder, or from OpenML.
 
     Parameters
     ----------
     folder : where the file is; None takes the environment variable COLSPACE_DATA.
+    fetch : download OpenML's copy when the file is not there; scikit-learn keeps it, so that it is downloaded once.
+    data_home : where scikit-learn keeps it; None is its own default.
 
     Examples
     --------
     >>> import numpy as np, tempfile
-    >>> from colspace.datasets._real import load_mnist
+    >>> from colspace.datasets import load_mnist
     >>> folder = tempfile.mkdtemp()
     >>> images = np.zeros((2, 28, 28), dtype=np.uint8)
     >>> np.savez(folder + "/mnist.npz", x_train=images, y_train=[3, 4], x_test=images, y_test=[5, 6])
     >>> load_mnist(folder).x_train.shape
     (2, 28, 28)
     """
-    arrays = _read("mnist.npz", folder, ("x_train", "y_train", "x_test", "y_test"), _MNIST)
-    data = MnistData(**arrays)
+    file, names = "mnist.npz", tuple(MnistData.__dataclass_fields__)
+    path = _path(file, folder)
+    if fetch and (path is None or not path.is_file()):
+        return _fetch_mnist(file, path, data_home)
+    data = MnistData(**_read(file, path, names, _MNIST))
     for x, y, name in ((data.x_train, data.y_train, "train"), (data.x_test, data.y_test, "test")):
         if x.ndim != 3 or len(x) != len(y):
             msg = f"mnist.npz: x_{name} has shape {x.shape} and y_{name} {y.shape}; n images and n labels are needed"
@@ -81,10 +95,27 @@ def load_patchseq(folder: str | Path | None = None) -> PatchSeqData:
 
     Parameters
     ----------
-    folder : where the file is; None takes the environment variable COLSPACE_DATA.
+    folder : where the file is; None takes the environment variable COLSPACE_DATA. The error that a missing file
+        gives says what to download and how to make the file.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from colspace.datasets import load_patchseq
+    >>> folder = tempfile.mkdtemp()
+    >>> np.savez(
+    ...     folder + "/m1_patchseq.npz",
+    ...     counts=[[0, 3, 1], [2, 0, 5]],
+    ...     gene_var_rank=[1, 0, 2],
+    ...     ephys=[[0.5, -70.0], [0.7, -65.0]],
+    ...     ephys_names=["width", "rest"],
+    ...     ephys_in16=[True, False],
+    ... )
+    >>> load_patchseq(folder).counts.shape
+    (2, 3)
     """
-    names = tuple(PatchSeqData.__dataclass_fields__)
-    data = PatchSeqData(**_read("m1_patchseq.npz", folder, names, _PATCHSEQ))
+    file, names = "m1_patchseq.npz", tuple(PatchSeqData.__dataclass_fields__)
+    data = PatchSeqData(**_read(file, _path(file, folder), names, _PATCHSEQ))
     cells, genes, features = len(data.counts), data.gene_var_rank.shape, data.ephys_names.shape
     if data.counts.shape != (cells, *genes) or data.ephys.shape != (cells, *features):
         msg = (
@@ -95,16 +126,20 @@ def load_patchseq(folder: str | Path | None = None) -> PatchSeqData:
     return data
 
 
-def _read(file: str, folder: str | Path | None, names: Sequence[str], source: str) -> dict[str, Any]:
-    """The named arrays of a file, or an error that says how to get it."""
+def _path(file: str, folder: str | Path | None) -> Path | None:
+    """Where the file should be; None when no folder is known."""
     given = folder if folder is not None else os.environ.get(FOLDER)
-    remedy = f"{source}. Then pass folder=..., or set the environment variable {FOLDER}=/path/to/folder"
-    if not given:
+    return Path(given).expanduser() / file if given else None
+
+
+def _read(file: str, path: Path | None, names: tuple[str, ...], source: str) -> dict[str, Any]:
+    """The named arrays of a file, or an error that says how to get it."""
+    remedy = f"{source}. A folder is named by folder=... or the environment variable {FOLDER}"
+    if path is None:
         msg = f"no folder with {file} is known: {FOLDER} is not set. {remedy}"
         raise FileNotFoundError(msg)
-    path = Path(given).expanduser() / file
     if not path.is_file():
-        msg = f"{path} does not exist; it must hold the arrays {', '.join(names)}. {remedy}"
+        msg = f"{path} does not exist. {remedy}"
         raise FileNotFoundError(msg)
     with np.load(path, allow_pickle=False) as stored:
         missing = [name for name in names if name not in stored.files]
@@ -112,3 +147,22 @@ def _read(file: str, folder: str | Path | None, names: Sequence[str], source: st
             msg = f"{path} has no array {missing[0]!r}; it must hold {', '.join(names)}. {remedy}"
             raise ValueError(msg)
         return {name: stored[name] for name in names}
+
+
+def _fetch_mnist(file: str, path: Path | None, data_home: str | Path | None) -> MnistData:
+    """OpenML's 70,000 images, of which the first 60,000 are the training set."""
+    from sklearn.datasets import fetch_openml
+
+    parser = "pandas" if find_spec("pandas") is not None else "liac-arff"
+    try:
+        table = fetch_openml(**_OPENML, as_frame=False, parser=parser, data_home=data_home)
+    except (OSError, ValueError) as reason:
+        place = f"{FOLDER} is not set" if path is None else f"{path} does not exist"
+        msg = (
+            f"{file} is not at hand ({place}), and OpenML's mnist_784 could not be had: {reason}. Try again with a "
+            f"connection, or pass folder=... or set {FOLDER} to a folder that has the {file} of Keras"
+        )
+        raise FileNotFoundError(msg) from reason
+    x = np.asarray(table.data).reshape(-1, 28, 28).astype(np.uint8)
+    y = np.asarray(table.target).astype(np.int64)
+    return MnistData(x[:_MNIST_TRAIN], y[:_MNIST_TRAIN], x[_MNIST_TRAIN:], y[_MNIST_TRAIN:])
