@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,8 @@ Links = Literal["linear", "cyclic", "random"]
 RESPONSES, RANK = 20, 3
 LAWS: tuple[Law, ...] = ("gaussian", "hyperbolic", "student")
 RATE = -0.5  # of the theorems, in n
-FIRST, SECOND = "first order", "second order"
+FIRST, SECOND, NETWORK = "first order", "second order", "network"
+HIDDEN, EPOCHS, BATCHES = 32, 200, 200  # of the published network: batches are 0.5 % of the rows
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Line:
     n: tuple[int, ...]
     quartiles: Array  # 3 x len(n)
     rate: float
+    repetitions: int
 
 
 def fitted_score(law: str, X: Array) -> Any:
@@ -82,8 +85,8 @@ def methods(score: Any, links: str) -> dict[str, Any]:
     return found
 
 
-def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
-    """Distance (3.1) of every method on one fresh data set."""
+def simulate(setting: Setting, n: int, seed: Any) -> tuple[Array, Array, Array]:
+    """X, Y and the true directions of one fresh data set."""
     X, Y, B = make_multiple_response(
         n,
         setting.width,
@@ -93,6 +96,12 @@ def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
         links=setting.links,
         rng=np.random.default_rng(seed),
     )
+    return X, Y, B
+
+
+def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
+    """Distance (3.1) of every method on one fresh data set."""
+    X, Y, B = simulate(setting, n, seed)
     with warnings.catch_warnings():
         # fifth powers of t variables are heavy-tailed by design, and at small n nothing is determined
         warnings.simplefilter("ignore", HeavyTailWarning)
@@ -105,6 +114,61 @@ def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
         }
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread for a while: small networks are slower on several."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def network_directions(X: Array, Y: Array, rank: int, seed: int, epochs: int) -> Array:
+    """The paper's network y = O' relu(A' relu(B'x)) on many data sets of one shape at once: B of each, orthonormal.
+
+    Adam and the start of its weights have PyTorch's default parameters.
+
+    Parameters
+    ----------
+    X, Y : arrays (data sets, n, p) and (data sets, n, q).
+    """
+    import torch
+
+    tables, n, p = X.shape
+    source = torch.Generator().manual_seed(seed)
+    shapes = ((p, rank), (rank, HIDDEN), (HIDDEN, Y.shape[2]))
+    weights = [
+        ((2 * torch.rand(tables, *shape, generator=source) - 1) / shape[0] ** 0.5).requires_grad_()
+        for shape in shapes
+    ]
+    x, y = (torch.tensor(A, dtype=torch.float32) for A in (X, Y))
+    optimiser = torch.optim.Adam(weights, fused=True)
+    with one_thread():
+        for _ in range(epochs):
+            for rows in torch.randperm(n, generator=source).split(-(-n // BATCHES)):
+                fitted = ((x[:, rows] @ weights[0]).relu() @ weights[1]).relu() @ weights[2]
+                optimiser.zero_grad()
+                (((fitted - y[:, rows]) ** 2).sum() / len(rows)).backward()
+                optimiser.step()
+    bases: Array = np.linalg.qr(weights[0].detach().double().numpy())[0]
+    return bases
+
+
+def network_distances(settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]]) -> Array:
+    """Distance (3.1) of the network (settings x seeds), all data sets trained side by side."""
+    data = [
+        simulate(setting, n, seed) for setting, mine in zip(settings, seeds, strict=True) for seed in mine
+    ]
+    X, Y, truth = (np.stack(arrays) for arrays in zip(*data, strict=True))
+    bases = network_directions(X, Y, RANK, n, EPOCHS)
+    found = [procrustes_distance(B, basis) for B, basis in zip(truth, bases, strict=True)]
+    return np.reshape(found, (len(settings), -1))
+
+
 def measure(
     settings: Sequence[Setting],
     rows: Sequence[int],
@@ -113,27 +177,38 @@ def measure(
     *,
     title: str,
     progress: bool,
+    networks: int = 0,
 ) -> list[Line]:
-    """Every line of every panel; each repetition has its own seed."""
-    lines = []
-    seeds = np.random.SeedSequence(rng).spawn(len(settings))
-    with (
-        threadpool_limits(1),
-        track(len(settings) * len(rows) * repetitions, title, show=progress) as advance,
-    ):
-        for setting, panel_seed in zip(settings, seeds, strict=True):
-            found: dict[str, list[list[float]]] = {}
-            for n, seed in zip(rows, panel_seed.spawn(len(rows)), strict=True):
+    """Every line of every panel; each repetition has its own seed.
+
+    ``networks`` is the number of repetitions on which the network is trained too; the settings then share one width.
+    """
+    seeds = [
+        [seed.spawn(repetitions) for seed in panel.spawn(len(rows))]
+        for panel in np.random.SeedSequence(rng).spawn(len(settings))
+    ]
+    total = len(settings) * len(rows) * repetitions + (len(rows) if networks else 0)
+    found: dict[tuple[Setting, str], list[Any]] = {}
+    with threadpool_limits(1), track(total, title, show=progress) as advance:
+        for setting, panel in zip(settings, seeds, strict=True):
+            for n, children in zip(rows, panel, strict=True):
                 here: dict[str, list[float]] = {}
-                for child in seed.spawn(repetitions):
+                for child in children:
                     for name, value in distances(setting, n, child).items():
                         here.setdefault(name, []).append(value)
                     advance()
                 for name, values in here.items():
-                    found.setdefault(name, []).append(values)
-            for name, table in found.items():
-                quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
-                lines.append(Line(setting, name, tuple(rows), quartiles, power_slope(rows, quartiles[1])))
+                    found.setdefault((setting, name), []).append(values)
+        for i, n in enumerate(rows if networks else ()):
+            children_of = [panel[i][:networks] for panel in seeds]
+            for setting, values in zip(settings, network_distances(settings, n, children_of), strict=True):
+                found.setdefault((setting, NETWORK), []).append(values)
+            advance()
+    lines = []
+    for (setting, name), table in sorted(found.items(), key=lambda item: settings.index(item[0][0])):
+        quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
+        rate = power_slope(rows, quartiles[1])
+        lines.append(Line(setting, name, tuple(rows), quartiles, rate, len(table[0])))
     return lines
 
 
@@ -180,7 +255,6 @@ def finish(
     columns: int,
     out: Path | None,
     notes: tuple[str, ...],
-    repetitions: int,
 ) -> Result:
     """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
     rows: list[Row] = [
@@ -193,7 +267,7 @@ def finish(
             "median": float(line.quartiles[1, i]),
             "lower_quartile": float(line.quartiles[0, i]),
             "upper_quartile": float(line.quartiles[2, i]),
-            "repetitions": repetitions,
+            "repetitions": line.repetitions,
             "rate": line.rate,
         }
         for line in lines

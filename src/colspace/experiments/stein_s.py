@@ -1,4 +1,7 @@
-"""Stein's method, Figs. S1-S4: the simulations of Fig. 2 with 30, 50, 80 and 100 columns."""
+"""Stein's method, Figs. S1-S4: the simulations of Fig. 2 with 30, 50, 80 and 100 columns.
+
+The network rival is in `stein-fig2` only.
+"""
 
 from __future__ import annotations
 
@@ -28,4 +31,4 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     found = settings(quick)
     title = "Stein's method: distance (3.1) against rows and columns (q = 20, r = 3)"
     lines = measure(found, ROWS[quick], REPETITIONS[quick], rng, title="stein-s", progress=progress)
-    return finish("stein-s", title, found, lines, 3, out, NOTES, REPETITIONS[quick])
+    return finish("stein-s", title, found, lines, 3, out, NOTES)
