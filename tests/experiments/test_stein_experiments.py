@@ -55,7 +55,6 @@ def data(tmp_path, monkeypatch):
         "LABELS": (10, 15, 20),
         "DIMENSIONS": {True: (2, 3)},
         "REPETITIONS": {True: 2},
-        "CV": {"ridges": (3.0,), "weights": (0.0, 0.3), "cv": 2},
     }.items():
         monkeypatch.setattr(stein_patchseq, name, value)
     return tmp_path

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from colspace import PrincipalHessian, ReducedRank, SteinReduction, SteinReductionCV
@@ -313,6 +314,50 @@ def test_cross_validation_refits_the_score_in_every_fold(half):
     assert (model.ridge_, model.unlabeled_weight_) in [(r, w) for r in (0.3, 3.0) for w in (0.0, 1.0)]
     assert model.cv_errors_.min() < 1.0
     assert difference(model, model.estimator_) == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:no gap", "ignore:.*heavy")
+@pytest.mark.parametrize("order", [1, "both"])
+def test_path_of_ridges_equals_one_fit_at_a_time(order):
+    X, Y, _ = make_multiple_response(150, 90, 4, 2, rng=5)
+    Y[60:] = np.nan
+    model = SteinReduction(3, order=order, whiten=False)
+    path = model._path_of(model._tables_of(X, Y), False)
+    for ridge in (0.5, 10.0, np.inf):
+        for weight, V in zip((0.2, 2.0), path.directions(ridge, (0.2, 2.0), 3), strict=True):
+            one = clone(model).set_params(score_model=GaussianScore(ridge=ridge), unlabeled_weight=weight)
+            assert np.linalg.norm(projector(one.fit(X, Y)) - span(path.basis @ V)) < 1e-6
+
+
+def test_cross_validation_leaves_out_what_the_responses_cannot_show(half):
+    X, Y = half
+    assert SteinReductionCV(3, ridges=(1.0,)).fit(X, Y[:, :1]).weights_.tolist() == [0.1, 0.3, 1.0]
+    assert SteinReductionCV(3, ridges=(1.0,)).fit(X, Y).weights_.tolist() == [0.0, 0.1, 0.3, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ridges": ()}, "ridges="),
+        ({"weights": (-1.0,)}, "weights="),
+        ({"ridges": (np.nan,)}, "at least 0"),
+    ],
+)
+def test_cross_validation_refuses_empty_or_negative_grids(half, options, message):
+    with pytest.raises(ValueError, match=message):
+        SteinReductionCV(2, **options).fit(*half)
+
+
+def test_cross_validation_refuses_a_zero_ridge_on_a_singular_covariance():
+    X, Y, _ = make_multiple_response(40, 60, 4, 2, rng=5)
+    with pytest.raises(ValueError, match="ridge > 0"):
+        SteinReductionCV(2, ridges=(0.0, 1.0)).fit(X, Y)
+
+
+def test_default_ridge_is_the_largest_eigenvalue_of_noise():
+    X, Y, _ = make_multiple_response(50, 200, 4, 2, rng=5)
+    score = SteinReduction(2).fit(X, Y).score_model_
+    assert score.ridge_ == pytest.approx(9 * X.var(axis=0).mean())
 
 
 def test_infinite_ridge_is_the_covariance_with_y(data):

@@ -40,6 +40,7 @@ from ._stein_fit import (
     stein_from_tables,
     supervised_matrix,
 )
+from ._stein_path import GaussianPath
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     order : {1, 2, "both"}, default=1
     score_model : "gaussian", "auto" or a ScoreModel, default="gaussian"
         Model of the law of x. "gaussian" has no ridge when all rows are labelled and rows are at least twice the
-        columns, else a ridge of one mean variance. "auto" chooses among Gaussian, Student and hyperbolic.
+        columns, else one of :math:`(1 + \sqrt{p/n})^2` mean variances, the largest eigenvalue of pure noise.
+        "auto" chooses among Gaussian, Student and hyperbolic.
     whiten : "auto" or bool, default="auto"
         Measure in the metric of the covariance, in which noise is even. False is the published choice, and
         the one for unlabelled rows, whose directions are those of large variance.
@@ -304,13 +306,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         encoder, y = self._encoder(X, y)
         return _reduce(self._gaussian_plan(X, encoder), X, y)
 
-    def _directions_of(self, tables: GaussianTables, labels: bool) -> tuple[Array, Array]:
-        """Mean and components from moments, nothing stored and nothing said."""
-        score = gaussian_score(self.score_model, *gaussian_moments(tables))
-        m = stein_from_tables(tables, score)
-        options = self._options()
-        frame = settle(options, m, score, labels)
-        return m.mean, solve_stein(options, m, frame, int(self.n_components), exact=True).components
+    def _path_of(self, tables: GaussianTables, labels: bool) -> GaussianPath:
+        """Directions for every ridge and weight from moments, nothing stored and nothing said."""
+        return GaussianPath(stein_from_tables(tables, None), self._options(), labels)
 
     def _finish_sums(
         self, sums: Any, encoder: ResponseEncoder | None, plan: GaussianPlan | ScorePlan, X: Any, y: Any
@@ -320,8 +318,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         tables: GaussianTables = sums
         mean, covariance, n = gaussian_moments(tables)
         if isinstance(self.score_model, str):
-            comfortable = tables.rest.count == 0 and n >= 2 * len(mean)
-            given = GaussianScore(ridge=0.0 if comfortable else 1.0)
+            p = len(mean)
+            comfortable = tables.rest.count == 0 and n >= 2 * p
+            given = GaussianScore(ridge=0.0 if comfortable else (1 + np.sqrt(p / n)) ** 2)
         else:
             given = self.score_model
         score = gaussian_score(given, mean, covariance, n)

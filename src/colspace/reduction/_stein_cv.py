@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_consistent_length
 
-from .._response import make_encoder
+from .._response import check_varies, make_encoder
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table
 from ..scores import GaussianScore
-from ._linear import LinearReductionMixin, linear_transform
+from ._linear import LinearReductionMixin
 from ._stein import SteinReduction
-from ._stein_fit import known, labelled_rows
+from ._stein_fit import gaussian_moments, gaussian_score, known, labelled_rows
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,8 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
     ridges : sequence of float, default=(0.3, 1.0, 3.0, 10.0, 30.0, inf)
         Ridges relative to the mean variance; inf replaces the covariance by the identity.
     weights : sequence of float, default=(0.0, 0.1, 0.3, 1.0)
-        Weights of the unlabelled block; only 0 is tried when all rows are labelled.
+        Weights of the unlabelled block. When all rows are labelled only 0 is tried; 0 is not tried where
+        ``n_components`` exceeds the directions that the responses can show.
     order, whiten_response, combine, response : see SteinReduction.
     cv : int or splitter, default=5
         Folds of the labelled rows.
@@ -45,7 +46,9 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
     ----------
     ridge_, unlabeled_weight_ : float
         The chosen values.
-    cv_errors_ : ndarray (ridges, weights)
+    weights_ : ndarray
+        The weights tried.
+    cv_errors_ : ndarray (ridges, weights tried)
         Mean held-out squared error relative to predicting the mean.
     estimator_ : SteinReduction
         Refitted on all rows.
@@ -116,23 +119,16 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             raise ValueError(msg)
         encoder = make_encoder(known(y, mask), self.response, caller=name)
         Y = encoder(known(y, mask))
-        Y = (Y - Y.mean(axis=0)) / np.where(Y.std(axis=0) > 0, Y.std(axis=0), 1.0)
-        weights = np.asarray(self.weights, dtype=np.float64) if not mask.all() else np.zeros(1)
+        check_varies(np.ptp(Y, axis=0))
         ridges = np.asarray(self.ridges, dtype=np.float64)
-        cv = check_cv(self.cv, known(y, mask), classifier=encoder.labels)
-        n_splits = min(cv.get_n_splits(rows, known(y, mask)), rows.size)
-        if n_splits != cv.get_n_splits(rows, known(y, mask)):
-            cv = check_cv(n_splits)
-        errors = np.zeros((len(ridges), len(weights)))
-        for train, test in cv.split(rows, known(y, mask)):
-            tables = self._model(0.0, 0.0)._tables_of(X, _without(y, rows[test]))
-            for i, ridge in enumerate(ridges):
-                for j, weight in enumerate(weights):
-                    mean, components = self._model(ridge, weight)._directions_of(tables, encoder.labels)
-                    Z = linear_transform(X[rows], mean, components)
-                    errors[i, j] += read_out_error(Z[train], Y[train], Z[test], Y[test])
-        self.cv_errors_ = errors / (len(rows) * Y.shape[1])
-        best = np.unravel_index(np.argmin(errors), errors.shape)
+        weights = np.asarray(self.weights, dtype=np.float64) if not mask.all() else np.zeros(1)
+        check_grid("ridges", ridges)
+        check_grid("weights", weights)
+        if self.order == 1 and self.n_components > np.linalg.matrix_rank(Y - Y.mean(axis=0)):
+            weights = weights[weights > 0] if (weights > 0).any() else weights
+        self.weights_ = weights
+        self.cv_errors_ = self._errors(X, y, encoder.labels, Y, ridges, weights, (self.n_components,))[0]
+        best = np.unravel_index(np.argmin(self.cv_errors_), self.cv_errors_.shape)
         self.ridge_, self.unlabeled_weight_ = float(ridges[best[0]]), float(weights[best[1]])
         self.estimator_ = self._model(self.ridge_, self.unlabeled_weight_).fit(X, y)
         self.components_ = self.estimator_.components_
@@ -140,6 +136,32 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.mean_ = self.estimator_.mean_
         self.n_components_ = self.estimator_.n_components_
         return self
+
+    def _errors(
+        self, X: Any, y: Any, labels: bool, Y: Array, ridges: Array, weights: Array, widths: Sequence[int]
+    ) -> Array:
+        """Held-out squared error relative to the mean's: widths x ridges x weights; Y is y of the labelled rows."""
+        mask = labelled_rows(y)
+        rows = np.flatnonzero(mask)
+        Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+        cv = check_cv(self.cv, known(y, mask), classifier=labels)
+        n_splits = min(cv.get_n_splits(rows, known(y, mask)), rows.size)
+        if n_splits != cv.get_n_splits(rows, known(y, mask)):
+            cv = check_cv(n_splits)
+        errors = np.zeros((len(widths), len(ridges), len(weights)))
+        for train, test in cv.split(rows, known(y, mask)):
+            model = self._model(0.0, 0.0)
+            tables = model._tables_of(X, _without(y, rows[test]))
+            if (ridges == 0).any():  # refused where the covariance is singular
+                gaussian_score(GaussianScore(), *gaussian_moments(tables))
+            path = model._path_of(tables, labels)
+            rotated = X[rows] @ path.basis
+            for i, ridge in enumerate(ridges):
+                for j, directions in enumerate(path.directions(ridge, weights.tolist(), max(widths))):
+                    Z = rotated @ directions
+                    for k, h in enumerate(widths):
+                        errors[k, i, j] += read_out_error(Z[train, :h], Y[train], Z[test, :h], Y[test])
+        return errors / Y.size
 
     def _model(self, ridge: float, weight: float) -> SteinReduction:
         return SteinReduction(
@@ -152,6 +174,13 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             unlabeled_weight=weight,
             response=self.response,
         )
+
+
+def check_grid(name: str, values: Array) -> None:
+    """Refuse a grid that is empty or has a value below zero."""
+    if values.ndim != 1 or not values.size or not (values >= 0).all():
+        msg = f"{name}={values.tolist()}: give one or more values of at least 0"
+        raise ValueError(msg)
 
 
 def _without(y: Any, rows: NDArray[np.intp]) -> Any:

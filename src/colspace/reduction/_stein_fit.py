@@ -140,30 +140,33 @@ def gaussian_moments(tables: GaussianTables) -> tuple[Array, Array, int]:
     return a.shift_x + shift, covariance, n
 
 
-def stein_from_tables(tables: GaussianTables, score: Any) -> SteinMoments:
-    """Moments of a Gaussian score with precision P: first P Cov(x, y), second P E[y d d'] P, rest P Cov(x)."""
+def stein_from_tables(tables: GaussianTables, score: GaussianScore | None) -> SteinMoments:
+    """Moments of a Gaussian score with precision P: first P Cov(x, y), second P E[y d d'] P, rest P Cov(x).
+
+    No score: P = I, about the mean of all rows.
+    """
     mean, covariance, n = gaussian_moments(tables)
-    m, P = tables.labeled, score.precision_
+    m, location = tables.labeled, mean if score is None else score.location_
     k = max(m.count, 1)
     dx, dy = m.x / k, m.y / k
     cross = m.xy / k - np.outer(dx, dy)
     second = None
     if m.xyx:
         # E[(y - mean)(x - mu)(x - mu)'] about the mean mu of all rows
-        off = m.shift_x + dx - score.location_
+        off = m.shift_x + dx - location
         third = m.xyx[0, 0] / k - dy[:, None, None] * (m.xx[0, 0] / k)
         third = third - cross.T[:, :, None] * dx - dx[:, None] * cross.T[:, None, :]
         third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
-        second = P @ third @ P
+        second = third if score is None else score.precision_ @ third @ score.precision_
     return SteinMoments(
         count=n,
         n_labeled=m.count,
         mean=mean,
         covariance=covariance,
         y_covariance=m.yy / k - np.outer(dy, dy),
-        first=P @ cross,
+        first=cross if score is None else score.precision_ @ cross,
         second=second,
-        unlabeled=P @ covariance,
+        unlabeled=covariance if score is None else score.precision_ @ covariance,
     )
 
 
@@ -262,27 +265,33 @@ def response_map(y_covariance: Array, *, whiten: bool) -> Array:
 
 
 def supervised_matrix(
-    m: SteinMoments, order: Any, combine: str, transform: Array | None, root: Array
+    m: SteinMoments, order: Any, combine: str, transform: Array | None, root: Array | None
 ) -> Array:
     """The labelled rows' moments side by side, rows of the matrix being features.
 
-    ``root`` is the metric: C^(1/2) with C the covariance, so that noise is even, or I, the published one.
+    ``root`` is the metric: C^(1/2) with C the covariance, so that noise is even, or None for I, the published one.
     ``transform`` acts on responses (None: as they are).
     """
     parts = []
     if order in (1, "both"):
-        parts.append(root @ (m.first if transform is None else m.first @ transform))
+        first = m.first if transform is None else m.first @ transform
+        parts.append(first if root is None else root @ first)
     if order in (2, "both"):
         assert m.second is not None
         stack = m.second if transform is None else np.einsum("jab,jk->kab", m.second, transform)
         if combine == "mean":
             stack = stack.mean(axis=0, keepdims=True)
-        parts.extend(root @ H @ root for H in stack)
+        parts.extend(H if root is None else root @ H @ root for H in stack)
     return np.hstack(parts)
 
 
-def blend(labeled: Array | None, unlabeled: Array | None, weight: float | str) -> Array:
-    """M_l M_l' + (w rho)^2 M_u M_u', rho the ratio of spectral norms ("paper": both as they are)."""
+def blend(
+    labeled: Array | None, unlabeled: Array | None, weight: float | str, norm: float | None = None
+) -> Array:
+    """M_l M_l' + (w rho)^2 M_u M_u', rho the ratio of spectral norms ("paper": both as they are).
+
+    ``norm`` is that of M_u where it is known.
+    """
     if labeled is None:
         assert unlabeled is not None
         return unlabeled @ unlabeled.T
@@ -291,7 +300,7 @@ def blend(labeled: Array | None, unlabeled: Array | None, weight: float | str) -
         return gram
     scale = 1.0
     if not isinstance(weight, str):
-        scale = weight * float(np.linalg.norm(labeled, 2) / np.linalg.norm(unlabeled, 2))
+        scale = weight * float(np.linalg.norm(labeled, 2)) / (norm or float(np.linalg.norm(unlabeled, 2)))
     return gram + scale**2 * (unlabeled @ unlabeled.T)
 
 
@@ -303,10 +312,9 @@ def leading(gram: Array, r: int) -> tuple[Array, Array]:
     return fix_signs(vectors[:, ::-1][:, :r]), np.sqrt(np.maximum(values[::-1], 0.0))
 
 
-def is_flat_block(unlabeled: Array) -> bool:
-    """Whether all singular values agree to 1e-6: the block then prefers no direction."""
-    values = np.linalg.svd(unlabeled, compute_uv=False)
-    return bool(values[0] - values[-1] <= 1e-6 * values[0])
+def is_flat(values: Array) -> bool:
+    """Whether a block's singular values all agree to 1e-6: it then prefers no direction."""
+    return bool(values.max() - values.min() <= 1e-6 * values.max())
 
 
 @dataclass(frozen=True)
@@ -328,8 +336,8 @@ class Frame:
     supervised: bool
     weight: float | str
     transform: Array | None
-    root: Array
-    inverse: Array
+    root: Array | None
+    inverse: Array | None
 
 
 def settle(options: SteinOptions, m: SteinMoments, score: Any, labels: bool) -> Frame:
@@ -343,7 +351,7 @@ def settle(options: SteinOptions, m: SteinMoments, score: Any, labels: bool) -> 
         transform = response_map(m.y_covariance, whiten=whiten_y)
     whiten = options.whiten if isinstance(options.whiten, bool) else supervised and weight == 0.0
     if not whiten:
-        return Frame(supervised, weight, transform, np.eye(len(m.mean)), np.eye(len(m.mean)))
+        return Frame(supervised, weight, transform, None, None)
     metric = m.covariance + getattr(score, "ridge_", 0.0) * np.eye(len(m.mean))
     inverse = inverse_root(metric)
     return Frame(supervised, weight, transform, metric @ inverse, inverse)
@@ -379,13 +387,14 @@ def solve_stein(
 ) -> SteinSolution:
     """Directions from moments; ``exact``: the score is a Gaussian, whose unlabelled block is PCA's."""
     notes: list[str] = []
-    labeled, unlabeled, weight = None, None, frame.weight
+    labeled, unlabeled, weight, norm = None, None, frame.weight, None
     if frame.supervised:
         labeled = supervised_matrix(m, options.order, options.combine, frame.transform, frame.root)
     if weight != 0.0:
         assert m.unlabeled is not None
         unlabeled = m.unlabeled
-        flat = is_flat_block(unlabeled)
+        singular = np.linalg.svd(unlabeled, compute_uv=False)
+        norm, flat = float(singular[0]), is_flat(np.asarray(singular, dtype=np.float64))
         if frame.supervised and flat:
             unlabeled, weight = None, 0.0
             notes.append(
@@ -397,7 +406,7 @@ def solve_stein(
             notes.append(
                 "without labels the scores prefer no direction by themselves; the directions are those of PCA"
             )
-    directions, values = leading(blend(labeled, unlabeled, weight), r)
+    directions, values = leading(blend(labeled, unlabeled, weight, norm), r)
     rank = response_rank(m) if frame.supervised else 0
     if frame.supervised and weight == 0.0 and options.order == 1 and r > rank:
         notes.append(
@@ -409,4 +418,5 @@ def solve_stein(
             f"no gap after component {r}: singular values {values[r - 1]:.3g} and {values[r]:.3g}, so the last "
             "directions are not determined by the data. Try another n_components, or 'auto'"
         )
-    return SteinSolution((frame.inverse @ directions).T, values[:r], weight, tuple(notes))
+    components = directions if frame.inverse is None else frame.inverse @ directions
+    return SteinSolution(components.T, values[:r], weight, tuple(notes))

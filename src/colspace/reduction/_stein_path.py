@@ -1,0 +1,81 @@
+"""Directions of a Gaussian score for many ridges and weights at the cost of one eigendecomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ..factor import fix_signs
+from ._stein_fit import SteinMoments, SteinOptions, is_flat, settle, supervised_matrix
+
+Array = NDArray[np.float64]
+
+_LANCZOS = 8  # columns per vector of the Krylov space from which iterations beat a full decomposition
+
+
+class GaussianPath:
+    r"""Moments in the eigenbasis U of the covariance, where every ridge a acts on each coordinate by itself.
+
+    .. math:: P = U\,\mathrm{diag}\!\Big(\frac{1}{\lambda_j + a}\Big) U^\top, \qquad
+        U^\top M_u U = \mathrm{diag}\!\Big(\frac{\lambda_j}{\lambda_j + a}\Big),
+
+    so the matrix of the first order is diagonal plus rank q. ``moments`` are those of the unit precision.
+    """
+
+    def __init__(self, moments: SteinMoments, options: SteinOptions, labels: bool) -> None:
+        self.values, self.basis = eigh(moments.covariance)
+        U = self.basis
+        self._moments = replace(
+            moments,
+            first=U.T @ moments.first,
+            second=None if moments.second is None else U.T @ moments.second @ U,
+        )
+        self._options = options
+        self._transform = settle(options, moments, None, labels).transform
+
+    def directions(self, ridge: float, weights: Sequence[float], r: int) -> list[Array]:
+        """The r leading directions for each weight of the unlabelled block, in coordinates of ``basis``."""
+        mean_variance = self.values.mean()
+        if np.isinf(ridge):
+            precision = np.full_like(self.values, 1.0 / mean_variance)
+        else:
+            precision = 1.0 / (self.values + ridge * mean_variance)
+        block = np.maximum(self.values, 0.0) * precision
+        m = self._moments
+        scaled = replace(
+            m,
+            first=precision[:, None] * m.first,
+            second=None if m.second is None else precision[:, None] * m.second * precision,
+        )
+        labeled = supervised_matrix(scaled, self._options.order, self._options.combine, self._transform, None)
+        if is_flat(block):
+            weights = [0.0] * len(weights)
+        norm = float(np.linalg.norm(labeled, 2))
+        return [diagonal_plus(labeled, weight * norm * block / block.max(), r) for weight in weights]
+
+
+def diagonal_plus(L: Array, diagonal: Array, r: int) -> Array:
+    """The r leading eigenvectors of L L' + diag(d)^2."""
+    p, k = L.shape
+    if not diagonal.any() and r <= k:
+        return fix_signs(np.linalg.svd(L, full_matrices=False)[0][:, :r])
+    if max(k, 2 * r + 1) * _LANCZOS < p:
+        square = diagonal[:, None] ** 2
+
+        def product(V: Array) -> Array:
+            V = V.reshape(p, -1)
+            return L @ (L.T @ V) + square * V
+
+        operator = LinearOperator((p, p), matvec=product, matmat=product, dtype=np.float64)
+        try:
+            return fix_signs(eigsh(operator, r, v0=np.random.default_rng(0).standard_normal(p))[1][:, ::-1])
+        except ArpackNoConvergence:  # no gap: the full decomposition settles it
+            pass
+    gram = L @ L.T
+    gram[np.diag_indices(p)] += diagonal**2
+    return fix_signs(eigh(gram, subset_by_index=[p - r, p - 1])[1][:, ::-1])
