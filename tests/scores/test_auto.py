@@ -6,6 +6,7 @@ import pytest
 from score_laws import LAWS, MODELS, draw
 from sklearn.base import clone
 
+from colspace._random import generator
 from colspace.scores import GaussianScore, choose_score
 
 
@@ -42,6 +43,14 @@ def test_choice_among_models_and_failures():
 def test_choice_keeps_column_names():
     X = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 2)), columns=["a", "b"])
     assert list(choose_score(X, rng=0)[0].feature_names_in_) == ["a", "b"]
+
+
+def test_densities_are_those_of_rows_left_out():
+    X = np.random.default_rng(0).standard_normal((53, 3))
+    fold = generator(7).permutation(53) % 5
+    values = [GaussianScore().fit(X[fold != k]).log_density(X[fold == k]) for k in range(5)]
+    table = choose_score(X, ("gaussian",), rng=7)[1]
+    assert table["gaussian"] == pytest.approx(np.concatenate(values).mean(), rel=1e-12)
 
 
 def test_the_best_gaussian_is_kept():

@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from colspace._random import generator
 from colspace.scores import GaussianScore, NeuralScore
 
 
@@ -113,6 +114,18 @@ def test_training_stops_and_keeps_the_best_weights(torch):
     assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_curve_) < 400
     assert np.argmin(model.validation_curve_) < model.n_iter_ - 10
     assert NeuralScore(hidden=(), max_epochs=3, random_state=0).fit(X[:20]).validation_curve_ == []
+
+
+def test_the_weights_kept_are_those_of_the_least_held_out_loss(torch):
+    X = table(120, 2)
+    model = NeuralScore(
+        objective="exact", hidden=(16,), max_epochs=40, learning_rate=0.05, random_state=0
+    ).fit(X)
+    rows = generator(0).permutation(120)[:12]
+    Z = torch.from_numpy((X[rows] - model.mean_) / model.scale_)
+    loss = model._loss(torch, [torch.from_numpy(w) for w in model.weights_], Z, None)
+    assert np.argmin(model.validation_curve_) < model.n_iter_ - 1
+    assert float(loss.detach()) == pytest.approx(min(model.validation_curve_), rel=1e-9)
 
 
 def test_impossible_requests_are_refused(torch):
