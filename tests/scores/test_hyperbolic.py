@@ -146,7 +146,7 @@ def test_one_number_and_a_dispersion_leave_the_scale_free(value):
             assert worse.log_likelihoods_[-1] <= model.log_likelihoods_[-1] + 1e-9
 
 
-@pytest.mark.parametrize("value", [1e-8, 1e6, 1e12])
+@pytest.mark.parametrize("value", [1e-8, 1e6, 1e12, 1e200])
 def test_shapes_far_from_the_search_are_borne(value):
     X = np.random.default_rng(0).standard_normal((200, 3))
     model = HyperbolicScore(chi=value, psi=value).fit(X)

@@ -55,8 +55,7 @@ class StudentShape:
 
         def at(u: Array) -> StudentShape:
             in_df, in_scale = np.exp(u @ directions)
-            df = 2 + (self.df - 2) * float(in_df) if self.free_df else self.df
-            return replace(self, df=df, tau=self.tau * float(in_df * in_scale))
+            return replace(self, df=2 + (self.df - 2) * float(in_df), tau=self.tau * float(in_df * in_scale))
 
         return climb(at, Q, directions, [b for b, f in zip(bounds, free, strict=True) if f])
 
