@@ -1,6 +1,6 @@
 """Stein's method: accuracy on the paper's simulations, and time beside the bare products.
 
-python benchmarks/stein.py [--quick]
+python benchmarks/stein.py [--quick] [--accuracy --rows 9000 --repetitions 150]
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from colspace import ReducedRank, SteinReduction
 from colspace.datasets import make_multiple_response
+from colspace.experiments._stein_sim import LAWS, fitted_score
 from colspace.metrics import procrustes_distance
-from colspace.scores import GaussianScore, HyperbolicScore, KernelScore, StudentScore
+from colspace.scores import GaussianScore, KernelScore
 
-LAWS: dict[str, Callable[[], Any]] = {
-    "gaussian": GaussianScore,
-    "hyperbolic": HyperbolicScore,
-    "student": StudentScore,
-}
 PUBLISHED = {"whiten": False, "whiten_response": False}
 
 
@@ -38,37 +34,65 @@ def cpu(f: Callable[[], Any], repeat: int = 3) -> float:
     return min(times)
 
 
+def distances(law: str, links: str, n: int, seed: int) -> dict[str, float]:
+    """Distance (3.1) of every method on one data set; scores have the right law and estimated parameters."""
+    X, Y, B = make_multiple_response(n, law=law, links=links, rng=seed)
+    score = fitted_score(law, X)
+    models: dict[str, Any] = {
+        "reduced-rank regression": ReducedRank(3),
+        "SteinReduction(3)": SteinReduction(3),
+        "right law, default": SteinReduction(3, score_model=score),
+        "right law, published": SteinReduction(3, score_model=score, **PUBLISHED),
+    }
+    if links == "cyclic":
+        second: dict[str, Any] = {"order": 2, "score_model": score}
+        models["second order on ranks, default"] = SteinReduction(3, response="rank", **second)
+        models["second order, published"] = SteinReduction(3, combine="mean", **second, **PUBLISHED)
+    found = {name: procrustes_distance(B, model.fit(X, Y).components_.T) for name, model in models.items()}
+    if law == "student" and links == "cyclic":
+        found["estimated df"] = score.df
+    return found
+
+
+def median_and_error(values: list[float]) -> tuple[float, float]:
+    """The median and its bootstrap standard error."""
+    rows = np.random.default_rng(0).integers(0, len(values), (2000, len(values)))
+    return float(np.median(values)), float(np.median(np.array(values)[rows], axis=1).std())
+
+
 def accuracy(n: int, repeat: int) -> None:
-    print(f"\nDistance (3.1), p=30, q=20, r=3, n={n}, median of {repeat}")
-    print(f"{'method':34} {'gaussian':>9} {'hyperbolic':>11} {'student':>8}")
-    table: dict[str, list[float]] = {}
-    for law, score in LAWS.items():
-        errors: dict[str, list[float]] = {}
-        for seed in range(repeat):
-            for links in ("cyclic", "linear"):
-                X, Y, B = make_multiple_response(n, law=law, links=links, rng=seed)
-                fitted = score().fit(X)
-                models: dict[str, Any] = {
-                    "reduced-rank regression": ReducedRank(3),
-                    "first order, default": SteinReduction(3, score_model=score()),
-                    "first order, published": SteinReduction(3, score_model=score(), **PUBLISHED),
-                }
-                if links == "cyclic":
-                    second: dict[str, Any] = {"order": 2, "score_model": score()}
-                    models["second order on ranks, default"] = SteinReduction(3, response="rank", **second)
-                    models["second order, published"] = SteinReduction(
-                        3, combine="mean", **second, **PUBLISHED
-                    )
-                for name, model in models.items():
-                    model.fit(X, Y)
-                    label = name if links == "cyclic" else f"linear links: {name}"
-                    errors.setdefault(label, []).append(procrustes_distance(B, model.components_.T))
-                if law == "student" and links == "cyclic":
-                    errors.setdefault("estimated df", []).append(fitted.df_)
-        for name, values in errors.items():
-            table.setdefault(name, []).append(float(np.median(values)))
-    for name, row in table.items():
-        print(f"{name:34} " + " ".join(f"{v:9.3f}" for v in row), flush=True)
+    print(f"\nDistance (3.1), p=30, q=20, r=3, n={n}: median of {repeat} (bootstrap standard error)")
+    for links, name in (("cyclic", "cyclic links (mechanism 1)"), ("linear", "linear links")):
+        print(f"{name:34}" + "".join(f"{law:>18}" for law in LAWS))
+        columns: dict[str, dict[str, list[float]]] = {law: {} for law in LAWS}
+        for law, errors in columns.items():
+            for seed in range(repeat):
+                for method, value in distances(law, links, n, seed).items():
+                    errors.setdefault(method, []).append(value)
+        for method in columns["student"]:
+            cells = []
+            for errors in columns.values():
+                value, error = median_and_error(errors[method]) if method in errors else (np.nan, np.nan)
+                cells.append(f"{value:.4f} ({error:.4f})" if np.isfinite(value) else "")
+            print(f"  {method:32}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+        if links == "linear":
+            efficiency(columns)
+
+
+def efficiency(columns: dict[str, dict[str, list[float]]], df: float = 10.0, p: int = 30) -> None:
+    """Linear links: ratios to reduced-rank regression beside what theory says of a score.
+
+    The noise of E[s y'] has covariance E[ss'] sigma^2 / n and that of least squares Cov(x)^-1 sigma^2 / n, and
+    E[ss'] >= Cov(x)^-1 with equality for the Gaussian law alone. For t, E[ss'] = df/(df - 2) (p + df)/(p + df + 2) Cov(x)^-1.
+    """
+    theory = np.sqrt(df / (df - 2) * (p + df) / (p + df + 2))
+    for method in ("SteinReduction(3)", "right law, default", "right law, published"):
+        ratios = [
+            np.median(errors[method]) / np.median(errors["reduced-rank regression"])
+            for errors in columns.values()
+        ]
+        print(f"  {f'{method} / RRR':32}" + "".join(f"{ratio:18.3f}" for ratio in ratios))
+    print(f"  {'theory, right law':32}{1:18.3f}{'':18}{theory:18.3f}")
 
 
 def gaussian_speed(n: int, p: int, q: int) -> None:
@@ -132,14 +156,19 @@ def tensor_form(n: int, p: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller tables")
-    quick = parser.parse_args().quick
+    parser.add_argument("--repetitions", type=int, default=30, help="data sets for each median")
+    parser.add_argument("--rows", type=int, nargs="+", default=[300, 3000, 9000], help="n of the simulations")
+    parser.add_argument("--accuracy", action="store_true", help="only the simulations")
+    given = parser.parse_args()
+    quick = given.quick
     warnings.simplefilter("ignore")  # heavy tails of exp and fifth powers, fits at a bound
     with threadpool_limits(1):
-        gaussian_speed(20_000 if quick else 100_000, 200, 20)
-        kernel_speed(300 if quick else 1000, (50, 200) if quick else (50, 200, 1000))
-        tensor_form(300 if quick else 1000, 50)
-        for n in (300,) if quick else (300, 3000, 9000):
-            accuracy(n, 5 if quick else 30)
+        if not given.accuracy:
+            gaussian_speed(20_000 if quick else 100_000, 200, 20)
+            kernel_speed(300 if quick else 1000, (50, 200) if quick else (50, 200, 1000))
+            tensor_form(300 if quick else 1000, 50)
+        for n in [300] if quick else given.rows:
+            accuracy(n, 5 if quick else given.repetitions)
 
 
 if __name__ == "__main__":
