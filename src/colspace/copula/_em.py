@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 
 from ..moments import Additive
 from ._estep import (
@@ -29,6 +27,7 @@ from ._marginals import Chain, NodeSums, move, rescaled
 from ._truncated import truncated_moments
 
 ROUNDS = 2  # times that knots are moved; more did not help
+_SMALL = 1e-10  # of a unit variance
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
 
 
@@ -77,6 +76,8 @@ class Trace:
 
 def exact_z(block: Block, chain: Chain) -> Array:
     """Latent values of cells that are known exactly."""
+    if not block.part.any():
+        return chain.z[block.node]
     after = np.minimum(block.node + 1, len(chain.z) - 1)
     return (1.0 - block.part) * chain.z[block.node] + block.part * chain.z[after]
 
@@ -153,10 +154,9 @@ def _cut_sums(block: Block, chain: Chain, variance: Array, law: Any) -> NodeSums
     def per_level(values: Array) -> Array:
         return np.bincount(block.level, values, levels)
 
-    # second derivatives, with a phi(a) = 0 at infinity
-    a, b = law.low, law.high
-    up = per_level(at_high * (np.where(at_high > 0, b, 0.0) + law.at_high) / s)
-    down = per_level(at_low * (law.at_low - np.where(at_low > 0, a, 0.0)) / s)
+    a, b = np.maximum(law.low, -1e9), np.minimum(law.high, 1e9)  # times a density of zero where they were infinite
+    up = per_level(at_high * (b + law.at_high) / s)
+    down = per_level(at_low * (law.at_low - a) / s)
     across = -per_level(at_low * at_high)
     slope_up, slope_down = per_level(at_high), -per_level(at_low)
     diagonal = np.bincount(high[finite_high], up[finite_high], n) + np.bincount(low[finite_low], down[finite_low], n)
@@ -176,7 +176,7 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     f, chain = state.factors, state.chain
     k = f.rank
     A = unpack(sums.factors.A, k)
-    prior = (f.W.T @ f.W + f.C.sum(axis=0)) / len(f.W)
+    prior = (f.W.T @ f.W + f.C.sum(axis=0)) / len(f.W) + _SMALL * np.eye(k)
     C = np.linalg.inv(A + np.linalg.inv(prior))
     W = np.einsum("pij,pj->pi", C, sums.factors.b)
     second = np.einsum("pij,pij->p", A, W[:, :, None] * W[:, None, :] + C)
@@ -209,7 +209,7 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
 def change(before: Array, after: Array) -> float:
     """Relative change of W W', the same for every rotation of the factors."""
     old, new, cross = before.T @ before, after.T @ after, before.T @ after
-    size = float(np.sum(old * old))
+    size = max(float(np.sum(old * old)), _SMALL)
     return float(np.sqrt(max(size + np.sum(new * new) - 2 * np.sum(cross * cross), 0.0) / size))
 
 
@@ -233,7 +233,8 @@ def prune(state: State) -> State:
     """Factors whose eigenvalue is under ``RANK_SHARE`` of the largest go."""
     f = state.factors
     values, vectors = np.linalg.eigh(f.W.T @ f.W)
-    keep = vectors[:, values > RANK_SHARE * values[-1]][:, ::-1]
+    found = max(int(np.sum(values > RANK_SHARE * values[-1])), 1)
+    keep = vectors[:, ::-1][:, :found]
     return replace(state, factors=Factors(f.W @ keep, keep.T @ f.C @ keep, f.noise))
 
 
@@ -248,19 +249,6 @@ def start_table(block: Block, chain: Chain) -> Any:
     z[block.exact] = exact_z(block, chain)
     z[block.censored] = level_means(chain)[block.level]
     return block.rows.table(z)
-
-
-def start_factors(tables: Sequence[Any], k: int, rng: Any) -> Factors:
-    """Loadings from the SVD of the latent means, missing cells zero."""
-    whole: Any = sparse.vstack(tables) if any(map(sparse.issparse, tables)) else np.vstack(tables)
-    n, p = whole.shape
-    cells = whole.nnz if sparse.issparse(whole) else np.count_nonzero(whole)
-    _, values, right = randomized_svd(whole, k, random_state=rng, n_iter=4)
-    W = right.T * values * (n * p / cells / np.sqrt(n))
-    length = np.einsum("pi,pi->p", W, W)
-    W *= np.sqrt(np.minimum(1.0, 0.9 / np.maximum(length, 1e-12)))[:, None]
-    noise = 1.0 - np.einsum("pi,pi->p", W, W)
-    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), noise)
 
 
 def start_sites(block: Block, state: State) -> Block:

@@ -20,14 +20,14 @@ _BLOCK = 1 << 20  # entries of the largest dense table of a block of rows
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Observed cells of new rows: exact ones with their z and log dz/dx, the others with their level."""
+    """Observed cells of new rows and their values: exact ones with their z, the others with their level."""
 
     rows: Rows
     exact: Index
     z: Array
-    log_slope: Array
     censored: Index
     level: Index
+    x: Array
 
 
 def rows_per_block(p: int, k: int) -> int:
@@ -115,7 +115,7 @@ def known_rows(X: Any, chain: Chain, columns: Sequence[Column]) -> KnownRows:
     rows, x = observed_cells(X)
     cells = len(x)
     is_level = np.zeros(cells, dtype=bool)
-    z, slope, level = np.zeros(cells), np.zeros(cells), np.zeros(cells, np.intp)
+    z, level = np.zeros(cells), np.zeros(cells, np.intp)
     for j, where in by_column(rows):
         column = columns[j]
         found, which = level_index(chain, j, x[where])
@@ -131,18 +131,23 @@ def known_rows(X: Any, chain: Chain, columns: Sequence[Column]) -> KnownRows:
             is_level[rest] = True
             level[rest] = chain.level_start[j] + near
             continue
-        low, high = column.x[0], column.x[-1]
-        outside = (x[rest] < low if column.tails[0] is None else False) | (
-            x[rest] > high if column.tails[1] is None else False
-        )
-        if np.any(outside):
-            bad = x[rest][outside][0]
-            msg = f"column {j}: value {bad:g} is beyond the limit of a truncated column ({low:g} to {high:g} in fit)"
-            raise UnseenValueError(msg)
+        if column.kind != "continuous":
+            _check_limits(j, x[rest], column)
         z[rest] = column.latent(x[rest])
-        slope[rest] = column.log_slope(x[rest])
     exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
-    return KnownRows(rows, exact, z[exact], slope[exact], censored, level[censored])
+    return KnownRows(rows, exact, z[exact], censored, level[censored], x)
+
+
+def _check_limits(j: int, x: Array, column: Column) -> None:
+    low = column.x[0] if column.kind in ("lower", "two-sided") else -np.inf
+    high = column.x[-1] if column.kind in ("upper", "two-sided") else np.inf
+    outside = (x < low) | (x > high)
+    if outside.any():
+        msg = (
+            f"column {j}: value {x[outside][0]:g} is beyond the limit of a {column.kind} truncated column "
+            f"({low:g} to {high:g} in fit); fit on rows that have it, or make the column 'continuous'"
+        )
+        raise UnseenValueError(msg)
 
 
 def _unseen(j: int, value: float, column: Column) -> str:

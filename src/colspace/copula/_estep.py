@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,19 +68,24 @@ class Rows:
         """Whether products go through a dense block."""
         return len(self.row) >= _SPARSE * self.n * self.p
 
+    @cached_property
+    def flat(self) -> Index:
+        """Positions of the cells in a dense table."""
+        return self.row * self.p + self.column
+
     def table(self, values: Array) -> Array | sparse.csr_array:
         """n x p with ``values`` at the observed cells and zeros elsewhere."""
         if not self.dense:
             bounds = np.searchsorted(self.row, np.arange(self.n + 1))
             return sparse.csr_array((values, self.column, bounds), shape=(self.n, self.p))
-        out = np.zeros((self.n, self.p))
-        out[self.row, self.column] = values
-        return out
+        out = np.zeros(self.n * self.p)
+        out[self.flat] = values
+        return out.reshape(self.n, self.p)
 
     def pairs(self, left: Array, right: Array) -> Array:
         """left[row] . right[column] at the observed cells."""
         if self.dense:
-            return (left @ right.T)[self.row, self.column]
+            return (left @ right.T).ravel()[self.flat]
         out = np.empty(len(self.row))
         step = max(1, (1 << 19) // left.shape[1])
         for a in range(0, len(out), step):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from .._rows import dask_partitions, is_dask
+from .._random import generator
 from ._em import (
     Block,
     State,
@@ -18,18 +18,18 @@ from ._em import (
     exact_z,
     fit_ep,
     level_means,
-    start_factors,
     start_sites,
     start_table,
     step,
 )
 from ._encode import distinct_values, merge_distinct, rows_per_block, training_block
-from ._estep import Array, Factors, cavity, posterior, signal
+from ._estep import Array, Factors, Index, cavity, posterior, signal
 from ._marginals import Chain, build_chain
 from ._paper import fit_paper, paper_step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
+_SVD_PASSES = 4
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class CopulaModel:
 
 
 class Passes:
-    """Passes over blocks of rows whose sites change from one to the next."""
+    """Passes over blocks of rows, whose sites change from one pass to the next."""
 
-    def __init__(self, blocks: Sequence[Any]) -> None:
+    def __init__(self, blocks: Sequence[Block]) -> None:
         self.blocks = list(blocks)
 
-    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """The function's value for each block."""
-        return [function(block, *args) for block in self.blocks]
+    def total(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args)``."""
+        return reduce(add, (function(block, *args) for block in self.blocks))
 
     def update(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args)[1]``; the blocks become what comes first."""
@@ -72,50 +72,93 @@ class Passes:
 
 
 class DaskPasses(Passes):
-    """The same on a Dask scheduler: blocks stay where they are."""
+    """The same on a Dask scheduler: each partition is a Passes of its own and stays where it is."""
 
-    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """The function's value for each block."""
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = parts
+
+    def total(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args)``."""
         import dask
 
-        return list(dask.compute(*(dask.delayed(function)(block, *args) for block in self.blocks)))
+        return reduce(add, dask.compute(*(dask.delayed(_total)(part, function, args) for part in self.parts)))
 
     def update(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args)[1]``; the blocks become what comes first."""
         import dask
 
-        pairs = dask.persist(*(dask.delayed(function, nout=2)(block, *args) for block in self.blocks))
-        self.blocks = [pair[0] for pair in pairs]
+        pairs = dask.persist(*(dask.delayed(_update, nout=2)(part, function, args) for part in self.parts))
+        self.parts = dask.persist(*(pair[0] for pair in pairs))
         return reduce(add, dask.compute(*(pair[1] for pair in pairs)))
 
 
+def _total(passes: Passes, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    return passes.total(function, *args)
+
+
+def _update(passes: Passes, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Passes, Any]:
+    new = Passes(passes.blocks)
+    return new, new.update(function, *args)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A table in delayed pieces of rows, each an array of floats with NaN."""
+
+    pieces: tuple[Any, ...]
+
+    def columns(self, kept: Index) -> Parts:
+        """Some of the columns."""
+        import dask
+
+        return Parts(tuple(dask.delayed(_columns)(piece, kept) for piece in self.pieces))
+
+
+def _columns(piece: Array, kept: Index) -> Array:
+    return piece[:, kept]
+
+
 def table_values(X: Any) -> list[tuple[Array, Array]]:
-    """Distinct values and counts of every column, one partition at a time for Dask."""
-    if not is_dask(X):
+    """Distinct values and counts of every column."""
+    if not isinstance(X, Parts):
         return distinct_values(X)
     import dask
 
-    parts = [dask.delayed(_distinct_of)(part) for (part,) in zip(*dask_partitions(X), strict=True)]
-    return reduce(merge_distinct, dask.compute(*parts))
-
-
-def _distinct_of(part: Any) -> list[tuple[Array, Array]]:
-    return distinct_values(np.asarray(part, dtype=np.float64))
-
-
-def _block_of(part: Any, chain: Chain) -> Block:
-    return training_block(np.asarray(part, dtype=np.float64), chain)
+    return reduce(merge_distinct, dask.compute(*(dask.delayed(distinct_values)(piece) for piece in X.pieces)))
 
 
 def passes_over(X: Any, chain: Chain, k: int) -> Passes:
     """Blocks of rows small enough for their dense tables."""
-    if is_dask(X):
+    if isinstance(X, Parts):
         import dask
 
-        parts = [dask.delayed(_block_of)(part, chain) for (part,) in zip(*dask_partitions(X), strict=True)]
-        return DaskPasses(dask.persist(*parts))
+        return DaskPasses(dask.persist(*(dask.delayed(passes_over)(piece, chain, k) for piece in X.pieces)))
     size = rows_per_block(len(chain.kinds), k)
     return Passes([training_block(X[a : a + size], chain) for a in range(0, X.shape[0], size)])
+
+
+def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
+    """Loadings from the leading right singular vectors of the latent means, missing cells zero."""
+    p = len(chain.kinds)
+    rows, cells = passes.total(_size)
+    basis = generator(rng).standard_normal((p, min(p, k + 10)))
+    for _ in range(_SVD_PASSES):
+        basis = np.linalg.qr(passes.total(_gram_times, chain, basis))[0]
+    values, vectors = np.linalg.eigh(basis.T @ passes.total(_gram_times, chain, basis))
+    right = basis @ vectors[:, ::-1][:, :k]
+    W = right * np.sqrt(np.maximum(values[::-1][:k], 0.0) * rows) * (p / cells)
+    length = np.einsum("pi,pi->p", W, W)
+    W *= np.sqrt(np.minimum(1.0, 0.9 / np.maximum(length, 1e-12)))[:, None]
+    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+
+
+def _size(block: Block) -> Index:
+    return np.array([block.rows.n, len(block.rows.row)])
+
+
+def _gram_times(block: Block, chain: Chain, basis: Array) -> Array:
+    table = start_table(block, chain)
+    return np.asarray(table.T @ (table @ basis))
 
 
 def fit_copula(
@@ -137,8 +180,7 @@ def fit_copula(
     p = len(kinds)
     k = min(GENEROUS, p - 1) if n_components is None else n_components
     passes = passes_over(X, chain, k)
-    k = min(k, sum(passes.map(_row_count)))
-    factors = start_factors(passes.map(partial(start_table, chain=chain)), k, rng)
+    factors = start_factors(passes, chain, k, rng)
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
@@ -160,13 +202,20 @@ def fit_copula(
             tick=tick,
         )
         columns = tuple(column_of(state.chain, j) for j in range(p))
+    state = replace(state, factors=principal(state.factors))
     cells = np.array([counts.sum() for _, counts in values])
-    loose = sum(passes.map(_looseness, state, method)) / cells
+    loose = passes.total(_looseness, state, method) / cells
     return CopulaModel(state, columns, method, cells, loose, tuple(traces))
 
 
-def _row_count(block: Block) -> int:
-    return block.rows.n
+def principal(f: Factors) -> Factors:
+    """The factors turned so that W'W is diagonal and decreasing, each column's largest loading positive."""
+    _, vectors = np.linalg.eigh(f.W.T @ f.W)
+    turn = vectors[:, ::-1]
+    W = f.W @ turn
+    signs = np.where(W[np.abs(W).argmax(axis=0), np.arange(f.rank)] < 0, -1.0, 1.0)
+    turn = turn * signs
+    return Factors(W * signs, turn.T @ f.C @ turn, f.noise)
 
 
 def _start_ep(block: Block, state: State) -> tuple[Block, int]:

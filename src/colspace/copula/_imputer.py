@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._progress import track
 from .._random import generator
-from .._rows import is_dask
+from .._rows import dask_partitions, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from ._fit import CopulaModel, fit_copula, table_values
-from ._kinds import choose_kinds
+from ._fit import CopulaModel, Parts, fit_copula, table_values
+from ._kinds import check_seen, choose_kinds, orders_of
 from ._predict import (
     draws,
     explained,
@@ -29,7 +29,7 @@ from ._predict import (
     row_log_likelihood,
     within,
 )
-from ._table import Layout, decode_table, encode_table, float_table, read_table
+from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
 
 Array = NDArray[np.float64]
 
@@ -163,7 +163,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         start = self.loadings_[active] if self.warm_start and hasattr(self, "loadings_") else None
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = fit_copula(
-                values if active.all() else values[:, np.flatnonzero(active)],
+                _columns(values, active),
                 [d for d, keep in zip(distinct, active, strict=True) if keep],
                 [k for k, keep in zip(kinds, active, strict=True) if keep],
                 n_components=rank,
@@ -189,7 +189,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _rank(self, width: int) -> int | None:
         if width < 2:
             msg = (
-                f"{width} column(s) that vary: a copula needs at least two, so that one can tell about another; "
+                f"n_features={width} that vary: a copula needs at least two columns, so that one can tell about another; "
                 "use sklearn.impute.SimpleImputer for a single one"
             )
             raise ValueError(msg)
@@ -202,3 +202,172 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
             raise ValueError(msg)
         return int(self.n_components)
+
+    def _read(self, X: Any) -> tuple[Any, Layout]:
+        """The table as floats with gaps, its layout learned, names and width set."""
+        orders = orders_of(self.kinds)
+        if is_dask(X):
+            import dask
+
+            layout = learn_layout(X, orders)
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self, name):
+                    delattr(self, name)
+            self.n_features_in_ = len(layout.labels)
+            if layout.names is not None:
+                self.feature_names_in_ = np.asarray(layout.names, dtype=object)
+            pieces = (dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])
+            return Parts(tuple(pieces)), layout
+        values, layout = read_table(X, orders, min_rows=2)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        return values, layout
+
+    def _store(
+        self, model: CopulaModel, layout: Layout, kinds: tuple[str, ...], active: NDArray[np.bool_], distinct: Any
+    ) -> None:
+        f, p = model.factors, len(kinds)
+        self._model, self._layout, self._active = model, layout, active
+        self._seen = tuple(values for values, _ in distinct)
+        self.kinds_ = kinds
+        self.n_components_ = f.rank
+        self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
+        self.loadings_ = np.zeros((p, f.rank))
+        self.loadings_[active] = f.W
+        self.noise_variance_ = np.ones(p)
+        self.noise_variance_[active] = f.noise
+
+    @property
+    def components_(self) -> Array:
+        """W', n_components x n_features."""
+        return self.loadings_.T
+
+    @property
+    def correlation_(self) -> Array:
+        """Latent correlation W W' + diag(noise), n_features x n_features."""
+        return self.loadings_ @ self.loadings_.T + np.diag(self.noise_variance_)
+
+    # ------------------------------------------------------------------ what is known of the gaps
+
+    def transform(self, X: Any) -> Any:
+        """Every gap filled by g(E[z | observed]), its conditional median; same container, names and types as X."""
+        values, layout = self._encode(X)
+        return decode_table(self._whole(impute(self._part(values), self._model, clip=self.clip)), X, layout)
+
+    def mean(self, X: Any) -> Any:
+        """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.
+
+        Levels that are not numbers count 0, 1, 2, ...
+        """
+        values, layout = self._encode(X)
+        filled = impute(self._part(values), self._model, clip=self.clip, expected=True)
+        return float_table(self._whole(filled), X, layout)
+
+    def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
+
+        Both in the container of X; observed cells are their own ends.
+        """
+        values, layout = self._encode(X)
+        check_share("level", level)
+        ends = intervals(self._part(values), self._model, level, clip=self.clip)
+        lower, upper = (decode_table(self._whole(end), X, layout) for end in ends)
+        return lower, upper
+
+    def probability_within(self, X: Any, d: float = 0, *, bound: bool = False) -> Any:
+        """Probability that each gap's value is within d of its imputation, 1 where observed.
+
+        d counts levels in stepped columns and is in units of x in others. ``bound=True`` gives the lower bound
+        1 - Var[z] / d_j^2 of the paper instead of the model's probability.
+        """
+        values, layout = self._encode(X)
+        if not d >= 0:
+            msg = f"d={d!r} must be at least 0: a number of levels, or a distance in units of the column"
+            raise ValueError(msg)
+        found = within(self._part(values), self._model, d, bound=bound)
+        return float_table(self._whole(found, 1.0), X, layout)
+
+    def reliability(self, X: Any, measure: str = "paper") -> Any:
+        """How far each gap's imputation is to be trusted (more is better), NaN where observed.
+
+        "paper": the probability of the imputed level in stepped columns; in others the share of the squared interval
+        lengths of all gaps that is not this one's, over that of the squared imputations. Compare within one of these two.
+        "variance": 1 - Var[z | observed], comparable over all columns.
+        """
+        values, layout = self._encode(X)
+        if measure not in ("paper", "variance"):
+            msg = f"measure={measure!r} must be 'paper' or 'variance'"
+            raise ValueError(msg)
+        found = (reliabilities if measure == "paper" else explained)(self._part(values), self._model)
+        return float_table(self._whole(found, np.nan), X, layout)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
+        """Tables whose gaps are independent draws from their joint law given what is observed.
+
+        For multiple imputation: analyse each and combine with `colspace.copula.pool`.
+        """
+        values, layout = self._encode(X)
+        if not (isinstance(n_samples, Integral) and n_samples >= 1):
+            msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
+            raise ValueError(msg)
+        found = draws(self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip)
+        return [decode_table(self._whole(table), X, layout) for table in found]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean over rows of the approximate log density of what is observed; y is ignored."""
+        values, _ = self._encode(X)
+        return float(np.mean(row_log_likelihood(self._part(values), self._model)))
+
+    def latent(self, X: Any) -> Array:
+        """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""
+        values, _ = self._encode(X)
+        return latent_means(self._part(values), self._model)
+
+    def _encode(self, X: Any) -> tuple[Any, Layout]:
+        check_is_fitted(self)
+        if is_dask(X):
+            msg = "X is a Dask collection; apply the fitted imputer to its partitions: X.map_partitions(model.transform)"
+            raise TypeError(msg)
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        values = encode_table(X, self._layout)
+        check_seen(values, self._seen, self.kinds_, self._layout)
+        return values, self._layout
+
+    def _part(self, values: Any) -> Any:
+        """The columns that vary."""
+        return _columns(values, self._active)
+
+    def _whole(self, found: Array, constant: float | None = None) -> Array:
+        """All columns: those of the model as found, constant ones with their value, or ``constant``."""
+        if self._active.all():
+            return found
+        out = np.empty((found.shape[0], len(self._active)))
+        out[:, self._active] = found
+        still = ~self._active
+        out[:, still] = [seen[0] for seen, flat in zip(self._seen, still, strict=True) if flat]
+        if constant is not None:
+            out[:, still] = constant
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _columns(values: Any, active: NDArray[np.bool_]) -> Any:
+    """The columns that vary."""
+    if active.all():
+        return values
+    kept = np.flatnonzero(active)
+    return values.columns(kept) if isinstance(values, Parts) else values[:, kept]
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what is not between 0 and 1."""
+    if not (isinstance(value, Real) and 0 < value < 1):
+        msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
+        raise ValueError(msg)

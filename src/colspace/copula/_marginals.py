@@ -221,7 +221,7 @@ def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12) -> Array
         barrier[filled] = np.maximum.reduceat(gap, chain.start[filled]) > 0
         size = np.minimum(np.where(barrier, size, 1.0), 0.9 / np.maximum(worst, 0.9))
         z += step * size[column]
-        if not decrement.size or decrement.max() < 1e-3:
+        if not decrement.size or decrement.max() < 1e-2:
             break
     return z
 

@@ -80,16 +80,17 @@ def paper_step(block: Block, state: State) -> tuple[Block, PaperSums]:
     return replace(block, nu=mean), sums
 
 
-def paper_maximise(state: State, sums: PaperSums) -> State:
-    """w_j = E[z t'] E[tt']^-1, one noise, then the unit diagonal."""
+def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State:
+    """w_j = E[z t'] E[tt']^-1 and one noise, then (``unit``) the unit diagonal."""
     k = state.factors.rank
     A = unpack(sums.tt, k)
     W = np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0]
     total = sums.zz - 2 * np.einsum("pi,pi->p", W, sums.zt) + np.einsum("pij,pi,pj->p", A, W, W)
     noise = float(total.sum() / sums.cells.sum())
-    length = np.einsum("pi,pi->p", W, W)
-    noise = float(np.mean(noise / (noise + length)))
-    W *= np.sqrt((1.0 - noise) / np.maximum(length, 1e-12))[:, None]
+    if unit:
+        length = np.einsum("pi,pi->p", W, W)
+        noise = float(np.mean(noise / (noise + length)))
+        W *= np.sqrt((1.0 - noise) / np.maximum(length, 1e-12))[:, None]
     return replace(state, factors=Factors(W, np.zeros((len(W), k, k)), np.full(len(W), noise)))
 
 

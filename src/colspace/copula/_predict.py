@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ._em import Block, State, level_means, start_sites
-from ._encode import KnownRows, known_rows, rows_per_block
+from ._encode import KnownRows, by_column, known_rows, rows_per_block
 from ._estep import (
     Array,
     Factors,
@@ -288,7 +288,10 @@ def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
         constant = np.zeros(len(rows.row))
         on = rows.column[known.exact]
         constant[known.exact] = -0.5 * (np.log(2 * np.pi * f.noise[on]) + known.z**2 / f.noise[on])
-        constant[known.exact] += known.log_slope
+        for j, where in by_column(rows):
+            exact = where[np.isin(where, known.exact)] if len(known.censored) else where
+            if len(exact):
+                constant[exact] += model.columns[j].log_slope(known.x[exact])
         if len(known.censored):
             m, v = signal(rows, q, f)
             where = known.censored

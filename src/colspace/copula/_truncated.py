@@ -10,7 +10,9 @@ from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 
-_NARROW, _FAR = 0.3, -8.0  # closed forms cancel in narrow intervals and in far ones
+_NARROW, _FAR, _NEAR = 0.3, -8.0, 4.0  # closed forms cancel in narrow intervals and in far ones
+_BEYOND = 40.0  # where the density is zero
+_CHUNK = 1 << 13  # values that a cache holds
 _REACH = 45.0  # exp(-45) is nothing beside one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _ROOT = 1.0 / np.sqrt(2 * np.pi)
@@ -41,19 +43,29 @@ def truncated_moments(low: Array, high: Array) -> Truncated:
     >>> np.round(found.mean, 4), np.round(found.variance, 6)
     (array([ 0.    , 37.027 ]), array([0.291125, 0.000729]))
     """
-    flip = high > -low  # look at the left tail only
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    hard = (b - a < _NARROW) | (b < _FAR)
-    if hard.any():
-        easy = ~hard
-        parts = np.empty((4, len(a)))
-        parts[:, easy] = _closed(a[easy], b[easy])
-        parts[:, hard] = _by_nodes(a[hard], b[hard])
-        mean, variance, at_a, at_b = parts
-    else:
-        mean, variance, at_a, at_b = _closed(a, b)
-    np.negative(mean, out=mean, where=flip)
-    return Truncated(mean, variance, np.where(flip, at_b, at_a), np.where(flip, at_a, at_b))
+    mean, variance, at_low, at_high = (np.empty(len(low)) for _ in range(4))
+    for i in range(0, len(low), _CHUNK):
+        part = slice(i, i + _CHUNK)
+        mean[part], variance[part], at_low[part], at_high[part] = _moments(low[part], high[part])
+    return Truncated(mean, variance, at_low, at_high)
+
+
+def _moments(low: Array, high: Array) -> tuple[Array, ...]:
+    a, b = np.maximum(low, -_BEYOND), np.minimum(high, _BEYOND)
+    hard = np.flatnonzero((b - a < _NARROW) | (b < _FAR) | (a > _NEAR))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        parts = _closed(a, b)
+    if hard.size:
+        a, b = low[hard], high[hard]
+        flip = b > -a  # look at the left tail only
+        mean, variance, at_a, at_b = _by_nodes(np.where(flip, -b, a), np.where(flip, -a, b))
+        for whole, some in zip(
+            parts,
+            (np.where(flip, -mean, mean), variance, np.where(flip, at_b, at_a), np.where(flip, at_a, at_b)),
+            strict=True,
+        ):
+            whole[hard] = some
+    return parts
 
 
 def log_mass(low: Array, high: Array) -> Array:
@@ -74,9 +86,7 @@ def _closed(a: Array, b: Array) -> tuple[Array, Array, Array, Array]:
     scale = _ROOT / (ndtr(b) - ndtr(a))
     at_a, at_b = scale * np.exp(-0.5 * a * a), scale * np.exp(-0.5 * b * b)
     mean = at_a - at_b
-    # phi vanishes at infinity faster than its argument grows
-    variance = 1.0 + np.where(at_a > 0, a, 0.0) * at_a - np.where(at_b > 0, b, 0.0) * at_b - mean * mean
-    return mean, variance, at_a, at_b
+    return mean, 1.0 + a * at_a - b * at_b - mean * mean, at_a, at_b
 
 
 def _stretch(a: Array, b: Array) -> tuple[Array, Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,29 +41,35 @@ class Tail:
 
 @dataclass(frozen=True)
 class Column:
-    """g of one column: values at nodes, levels, and how its tails go on (None: a limit ends it)."""
+    """g of one column: values at nodes, and levels."""
 
     kind: str
     z: Array
     x: Array
     levels: Array
-    tails: tuple[Tail | None, Tail | None]
+
+    @cached_property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """How the values go on below and above those seen (None: a limit ends them)."""
+        lower = None if self.kind in ("lower", "two-sided") else _tail(self.z, self.x, -1.0)
+        upper = None if self.kind in ("upper", "two-sided") else _tail(self.z, self.x, 1.0)
+        return lower, upper
 
     def values(self, z: Array) -> Array:
         """g(z)."""
         if self.kind in STEPPED:
             return self.levels[np.searchsorted(self.z, z, side="left")]
         out = np.interp(z, self.z, self.x)
-        for tail, beyond in zip(self.tails, (z < self.z[0], z > self.z[-1]), strict=True):
-            if tail is not None and beyond.any():
+        for side, beyond in enumerate((z < self.z[0], z > self.z[-1])):
+            if beyond.any() and (tail := self.tails[side]) is not None:
                 out[beyond] = tail.value(z[beyond])
         return out
 
     def latent(self, x: Array) -> Array:
         """g^-1(x) of values that are known exactly."""
         out = np.interp(x, self.x, self.z)
-        for tail, beyond in zip(self.tails, (x < self.x[0], x > self.x[-1]), strict=True):
-            if tail is not None and beyond.any():
+        for side, beyond in enumerate((x < self.x[0], x > self.x[-1])):
+            if beyond.any() and (tail := self.tails[side]) is not None:
                 out[beyond] = tail.latent(x[beyond])
         return out
 
@@ -74,8 +81,8 @@ class Column:
         below = np.clip(np.searchsorted(self.x, x, side="left") - 1, 0, last - 1)
         above = np.clip(np.searchsorted(self.x, x, side="right"), 1, last)
         slope = (self.z[above] - self.z[below]) / (self.x[above] - self.x[below])
-        for tail, beyond in zip(self.tails, (x < self.x[0], x > self.x[-1]), strict=True):
-            if tail is not None and beyond.any():
+        for side, beyond in enumerate((x < self.x[0], x > self.x[-1])):
+            if beyond.any() and (tail := self.tails[side]) is not None:
                 reach = np.abs(tail.latent(x[beyond]))
                 slope[beyond] = 1.0 / (tail.scale * tail.power * reach ** (tail.power - 1.0))
         return np.log(np.maximum(slope, np.finfo(float).tiny))
@@ -105,14 +112,8 @@ class Column:
 
 def column_of(chain: Chain, j: int) -> Column:
     """g of column j."""
-    nodes, kind = chain.nodes(j), chain.kinds[j]
-    z, x = chain.z[nodes], chain.x[nodes]
-    levels = chain.level_value[chain.levels(j)]
-    if kind in STEPPED:
-        return Column(kind, z, x, levels, (None, None))
-    lower = None if kind in ("lower", "two-sided") else _tail(z, x, -1.0)
-    upper = None if kind in ("upper", "two-sided") else _tail(z, x, 1.0)
-    return Column(kind, z, x, levels, (lower, upper))
+    nodes = chain.nodes(j)
+    return Column(chain.kinds[j], chain.z[nodes], chain.x[nodes], chain.level_value[chain.levels(j)])
 
 
 def _tail(z: Array, x: Array, side: float) -> Tail:
@@ -134,17 +135,14 @@ def _tail(z: Array, x: Array, side: float) -> Tail:
 
 @dataclass(frozen=True)
 class EmpiricalColumn(Column):
-    """g of the paper: the empirical quantile of Phi(z); ``position`` are the shares at which ``x`` is reached."""
+    """g of the paper: the empirical quantile of Phi(z), ``at`` being reached at shares ``position``."""
 
     position: Array
+    at: Array
 
     def values(self, z: Array) -> Array:
         """g(z)."""
-        if self.kind in STEPPED:
-            return Column.values(self, z)
         return np.interp(ndtr(z), self.position, self.at)
-
-    at: Array
 
 
 def empirical_column(chain: Chain, j: int, x: Array, count: Array) -> Column:
@@ -153,6 +151,5 @@ def empirical_column(chain: Chain, j: int, x: Array, count: Array) -> Column:
     if plain.kind in STEPPED:
         return plain
     after = np.cumsum(count)
-    rest = max(float(after[-1] - 1), 1.0)
-    position = np.column_stack([after - count, after - 1]).ravel() / rest
-    return EmpiricalColumn(plain.kind, plain.z, plain.x, plain.levels, plain.tails, position, np.repeat(x, 2))
+    position = np.column_stack([after - count, after - 1]).ravel() / max(float(after[-1] - 1), 1.0)
+    return EmpiricalColumn(plain.kind, plain.z, plain.x, plain.levels, position, np.repeat(x, 2))
