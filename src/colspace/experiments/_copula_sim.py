@@ -50,7 +50,12 @@ def error_curve(
 
 
 def oracle(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) -> Array:
-    """g(E[z | observed]) under the true law: exact for continuous columns, by Gibbs sampling for levels."""
+    """g(E[z | observed]) under the true law."""
+    return truth.values(latent_mean(X, truth, rng=rng, sweeps=sweeps))
+
+
+def latent_mean(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) -> Array:
+    """W E[t | observed], for gaps E[z]: exact for continuous columns, by Gibbs sampling for levels."""
     lower, upper = truth.bounds(X)
     observed, W, s2 = ~np.isnan(X), truth.loadings, truth.noise
     k = W.shape[1]
@@ -58,7 +63,7 @@ def oracle(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) 
     V = s2 * np.linalg.inv(s2 * np.eye(k) + (observed @ products).reshape(-1, k, k))
     if truth.cuts is None:
         z = np.where(observed, lower, 0.0)
-        return truth.values(np.einsum("nij,nj->ni", V, z @ W / s2) @ W.T)
+        return np.einsum("nij,nj->ni", V, z @ W / s2) @ W.T
     rng = np.random.default_rng(rng)
     L = np.linalg.cholesky(V)
     low, high = lower[observed], upper[observed]
@@ -71,7 +76,7 @@ def oracle(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) 
             total += mean
         t = mean + np.einsum("nij,nj->ni", L, rng.standard_normal(mean.shape))
         z[observed] = _truncated_draws((t @ W.T)[observed], np.sqrt(s2), low, high, rng)
-    return truth.values(total / (sweeps - burn) @ W.T)
+    return total / (sweeps - burn) @ W.T
 
 
 def _truncated_draws(mean: Array, sd: float, low: Array, high: Array, rng: np.random.Generator) -> Array:
