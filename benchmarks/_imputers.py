@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,19 @@ def load_gcimpute() -> Any:
     with warnings.catch_warnings():
         from gcimpute.low_rank_gaussian_copula import LowRankGaussianCopula
     return LowRankGaussianCopula
+
+
+def standardised(X: Array, fill: Callable[[Array], Array]) -> Array:
+    """Fill on columns of mean zero and variance one; observed cells come back as they were."""
+    mean, sd = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+    return np.where(np.isnan(X), mean + sd * fill((X - mean) / sd), X)
+
+
+def rounded(filled: Array, X: Array) -> Array:
+    """Columns of whole numbers filled with whole numbers of the observed range."""
+    low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+    whole = np.all(np.isnan(X) | (np.rint(X) == X), axis=0)
+    return np.where(whole, np.clip(np.rint(filled), low, high), filled)
 
 
 class GCImpute:
@@ -65,34 +79,33 @@ class Iterative:
 
 
 class Nearest:
-    """scikit-learn's KNNImputer."""
+    """scikit-learn's KNNImputer on standardised columns."""
 
     name = "KNNImputer"
 
     def fit_transform(self, X: Array) -> Array:
         from sklearn.impute import KNNImputer
 
-        filled: Array = KNNImputer().fit_transform(X)
-        return filled
+        return standardised(X, KNNImputer().fit_transform)
 
 
 class ProbabilisticPCA:
-    """Probabilistic PCA by EM."""
+    """Probabilistic PCA by EM on standardised columns."""
 
     def __init__(self, rank: int) -> None:
         self.name, self.rank = "PPCA", rank
 
     def fit_transform(self, X: Array) -> Array:
-        return ppca(X, self.rank)
+        return standardised(X, lambda Z: ppca(Z, self.rank))
 
 
 class SoftImpute:
-    """Soft-impute, lambda chosen on a tenth of the observed cells."""
+    """Soft-impute on standardised columns, lambda chosen on a tenth of the observed cells."""
 
     name = "soft-impute"
 
     def fit_transform(self, X: Array) -> Array:
-        return soft_impute(X)
+        return standardised(X, soft_impute)
 
 
 def rivals(rank: int) -> list[Imputer]:
@@ -112,8 +125,10 @@ def check() -> None:
         error = np.abs(filled - truth)[tuple(holes.T)] / np.abs(truth).max(axis=0)[holes[:, 1]]
         assert error.max() < 0.1, (imputer.name, error)
     # the mean of the five nearest rows, all at one distance
-    Y = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0], [0.0, np.nan]])
-    assert Nearest().fit_transform(Y)[5, 1] == 3.0
+    Y = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0], [0.0, np.nan], [9.0, 9.0]])
+    assert np.isclose(Nearest().fit_transform(Y)[5, 1], 3.0)
+    Z = np.array([[1.0, 0.5], [4.0, np.nan]])
+    assert np.array_equal(rounded(np.array([[7.0, 0.5], [2.6, 0.7]]), Z), [[4.0, 0.5], [3.0, 0.7]])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from .._progress import track
 from ..copula import CopulaImputer
 from ..datasets import RatingsData, load_ratings, make_ratings
-from ..displays._style import COLOURS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import Array, soft_impute_path
 from ._core import Result, Row
 from ._stein_sim import write
@@ -156,18 +156,30 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         for row in rows
     ]
     title = "Copula imputer: held-out ratings"
-    return write(Result("copula-ratings", title, rows, summary, tuple(notes), lambda: draw(title, rows)), out)
+
+    def figure() -> Any:
+        return draw(title, rows, comparable=ratings is not None)
+
+    return write(Result("copula-ratings", title, rows, summary, tuple(notes), figure), out)
 
 
-def draw(title: str, rows: list[Row]) -> Any:
-    """Both errors of every method."""
+def draw(title: str, rows: list[Row], *, comparable: bool) -> Any:
+    """Both errors of every method, the published ones beside if the data are the published ones."""
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), layout="constrained", sharey=True)
     figure.suptitle(title, fontsize="large")
     for ax, key in zip(axes, ("mae", "rmse"), strict=True):
-        ax.barh([row["method"] for row in rows], [row[key] for row in rows], color=COLOURS[0])
-        ax.set_xlim(0.9 * min(row[key] for row in rows), 1.05 * max(row[key] for row in rows))
+        for i, row in enumerate(rows):
+            ax.plot(row[key], i, MARKERS[0], color=COLOURS[0], label="here" if i == 0 else None)
+            if row[f"published_{key}"] is not None and comparable:
+                ax.plot(
+                    row[f"published_{key}"], i, "kx", label="published" if row["method"] == PAPER else None
+                )
+        ax.set_yticks(range(len(rows)), [row["method"] for row in rows])
         ax.set_xlabel(key.upper())
-        tidy(ax, grid="x")
+        tidy(ax)
+    if comparable:
+        axes[1].legend(frameon=False, fontsize="small")
+    axes[0].margins(y=0.15)
     axes[0].invert_yaxis()
     return figure

@@ -117,7 +117,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             "setting": row["setting"],
             "method": row["method"],
             "error": f"{row['error']:.4f} ({row['sd']:.4f})",
-            "published": "" if row["published_error"] is None else f"{row['published_error']:.3g}",
+            "published": "" if row["published_error"] is None else f"{row['published_error']:g}",
             "CPU s": f"{row['seconds']:.2f}",
             "published s": "" if row["published_seconds"] is None else f"{row['published_seconds']:g}",
         }
