@@ -85,7 +85,7 @@ class ImputationDisplay:
         if columns is None:
             true, imputed, lower, upper = (found.scaled(table)[found.cells] for table in tables)
             return cls(
-                true, imputed, lower, upper, None, level, "standard deviations from the median of the column"
+                true, imputed, lower, upper, None, level, "standard deviations from the column's median"
             ).plot(ax=ax, **kw)
         positions = chosen_columns(columns, found.labels)
         empty = [found.labels[j] for j in positions if not found.cells[:, j].any()]
