@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 
-def error_bound(loadings: Any, noise: float, observed: Any, *, lipschitz: float = 1.0, probability: float = 0.95) -> float:
+def error_bound(
+    loadings: Any, noise: float, observed: Any, *, lipschitz: float = 1.0, probability: float = 0.95
+) -> float:
     r"""Mean squared error of one row's imputation that holds with the given probability (Theorem 3).
 
     With sigma^2 the noise, t = -log(1 - probability) and L the Lipschitz constant of g,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,16 @@ from ._estep import (
     cavity,
     censored_law,
     factor_sums,
-    posterior,
+    posterior_of,
     signal,
     sites_of,
+    sums_by,
     unpack,
 )
 from ._marginals import Chain, NodeSums, move, rescaled
 from ._truncated import truncated_moments
 
+DAMPING = 0.7  # of the sites of a row, which are all changed at once
 ROUNDS = 2  # times that knots are moved; more did not help
 _SMALL = 1e-10  # of a unit variance
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
@@ -45,6 +48,11 @@ class Block:
     level: Index
     tau: Array
     nu: Array
+
+    @cached_property
+    def on_knots(self) -> bool:
+        """Whether every exact cell lies on a knot."""
+        return not self.part.any()
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Trace:
 
 def exact_z(block: Block, chain: Chain) -> Array:
     """Latent values of cells that are known exactly."""
-    if not block.part.any():
+    if block.on_knots:
         return chain.z[block.node]
     after = np.minimum(block.node + 1, len(chain.z) - 1)
     return (1.0 - block.part) * chain.z[block.node] + block.part * chain.z[after]
@@ -88,42 +96,44 @@ def step(block: Block, state: State, knots: bool) -> tuple[Block, Sums]:
     ``knots``: sums for the knots too.
     """
     f, chain, rows = state.factors, state.chain, block.rows
-    column = rows.column
+    column, p, n = rows.column, rows.p, len(chain.z)
+    exact, censored = _positions(block.exact, len(column)), _positions(block.censored, len(column))
     tau, nu = block.tau.copy(), block.nu.copy()
-    z = exact_z(block, chain)
-    on_exact = column[block.exact]
-    tau[block.exact] = 1.0 / f.noise[on_exact]
-    nu[block.exact] = z * tau[block.exact]
-    q = posterior(rows, tau, nu, f)
-    factors = factor_sums(rows, tau, nu, q)
-    n = len(chain.z)
+    z, on_exact = exact_z(block, chain), column[exact]
+    tau[exact] = 1.0 / f.noise[on_exact]
+    nu[exact] = z * tau[exact]
+    tau_table, nu_table = rows.table(tau), rows.table(nu)
+    q = posterior_of(tau_table, nu_table, f)
+    factors = factor_sums(tau_table, nu_table, q)
     nodes = NodeSums(np.zeros(n), np.zeros(n), np.zeros(n))
-    noise = np.zeros(rows.p)
+    noise = np.zeros(p)
     if len(block.censored) or knots:
         m, v = signal(rows, q, f)
         if len(block.exact):
-            me, ve = m[block.exact], v[block.exact]
             if len(block.censored):
-                noise += np.bincount(on_exact, (z - me) ** 2 + ve, rows.p)
+                noise += sums_by(on_exact, (z - m[exact]) ** 2 + v[exact], p)
             if knots:
-                nodes += _knot_sums(block, *cavity(me, ve, tau[block.exact], nu[block.exact]), f.noise[on_exact], n)
+                law = cavity(m[exact], v[exact], tau[exact], nu[exact])
+                nodes += _knot_sums(block, *law, f.noise[on_exact], n)
         if len(block.censored):
-            where = block.censored
-            on = column[where]
-            centre, spread = cavity(m[where], v[where], tau[where], nu[where])
-            law = censored_law(centre, spread, f.noise[on], chain.bounds, block.level, chain)
-            tau[where], nu[where] = sites_of(centre, spread, f.noise[on], law)
-            share = f.noise[on] / (spread + f.noise[on])
-            noise += np.bincount(on, share * (f.noise[on] * (law.variance + law.mean**2) + spread), rows.p)
-            nodes += _cut_sums(block, chain, spread + f.noise[on], law)
-    sums = Sums(
-        factors,
-        np.bincount(column, minlength=rows.p).astype(np.float64),
-        np.bincount(on_exact, z * z, rows.p),
-        noise,
-        nodes,
-    )
+            on = column[censored]
+            own = f.noise[on]
+            centre, spread = cavity(m[censored], v[censored], tau[censored], nu[censored])
+            cut = censored_law(centre, spread, own, chain.bounds, block.level, chain)
+            new = sites_of(centre, spread, own, cut)
+            tau[censored] += DAMPING * (new[0] - tau[censored])
+            nu[censored] += DAMPING * (new[1] - nu[censored])
+            share = own / (spread + own)
+            noise += sums_by(on, share * (own * (cut.variance + cut.mean**2) + spread), p)
+            nodes += _cut_sums(block, chain, spread + own, cut)
+    cells = np.bincount(column, minlength=p).astype(np.float64)
+    sums = Sums(factors, cells, sums_by(on_exact, z * z, p), noise, nodes)
     return replace(block, tau=tau, nu=nu), sums
+
+
+def _positions(where: Index, total: int) -> Any:
+    """Positions, as a slice when they are all there are."""
+    return slice(None) if len(where) == total else where
 
 
 def _knot_sums(block: Block, m: Array, v: Array, noise: Array, n: int) -> NodeSums:
@@ -133,9 +143,9 @@ def _knot_sums(block: Block, m: Array, v: Array, noise: Array, n: int) -> NodeSu
     after = np.minimum(node + 1, n - 1)
     rest = 1.0 - part
     return NodeSums(
-        np.bincount(node, w * rest**2, n) + np.bincount(after, w * part**2, n),
-        np.bincount(node, w * part * rest, n),
-        np.bincount(node, w * m * rest, n) + np.bincount(after, w * m * part, n),
+        sums_by(node, w * rest**2, n) + sums_by(after, w * part**2, n),
+        sums_by(node, w * part * rest, n),
+        sums_by(node, w * m * rest, n) + sums_by(after, w * m * part, n),
     )
 
 
@@ -152,18 +162,21 @@ def _cut_sums(block: Block, chain: Chain, variance: Array, law: Any) -> NodeSums
     finite_low, finite_high = low < n, high < n
 
     def per_level(values: Array) -> Array:
-        return np.bincount(block.level, values, levels)
+        return sums_by(block.level, values, levels)
 
-    a, b = np.maximum(law.low, -1e9), np.minimum(law.high, 1e9)  # times a density of zero where they were infinite
+    a, b = (
+        np.maximum(law.low, -1e9),
+        np.minimum(law.high, 1e9),
+    )  # times a density of zero where they were infinite
     up = per_level(at_high * (b + law.at_high) / s)
     down = per_level(at_low * (law.at_low - a) / s)
     across = -per_level(at_low * at_high)
     slope_up, slope_down = per_level(at_high), -per_level(at_low)
-    diagonal = np.bincount(high[finite_high], up[finite_high], n) + np.bincount(low[finite_low], down[finite_low], n)
-    slope = np.bincount(high[finite_high], slope_up[finite_high], n)
-    slope += np.bincount(low[finite_low], slope_down[finite_low], n)
+    diagonal = sums_by(high[finite_high], up[finite_high], n) + sums_by(low[finite_low], down[finite_low], n)
+    slope = sums_by(high[finite_high], slope_up[finite_high], n)
+    slope += sums_by(low[finite_low], slope_down[finite_low], n)
     both = finite_low & finite_high
-    beside = np.bincount(low[both], across[both], n)
+    beside = sums_by(low[both], across[both], n)
     z = bounds[:n]
     linear = slope + diagonal * z
     linear[:-1] += beside[:-1] * z[1:]
@@ -181,42 +194,50 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     W = np.einsum("pij,pj->pi", C, sums.factors.b)
     second = np.einsum("pij,pij->p", A, W[:, :, None] * W[:, None, :] + C)
     cells = np.maximum(sums.cells, 1.0)
-    kinds = np.array(chain.kinds)
-    continuous = kinds == "continuous"
-    limited = np.isin(kinds, ("lower", "upper", "two-sided"))
+    continuous, limited = chain.continuous, chain.limited
     fitted = (sums.squares + f.noise * (second - 2 * np.einsum("pi,pi->p", W, sums.factors.b))) / cells
     spread = sums.noise / cells + f.noise * np.einsum("pij,pij->p", A, C) / cells
-    noise = np.where(continuous, fitted, np.where(limited | common, spread, f.noise))
-    noise = np.maximum(noise, 1e-6)
+    noise = np.maximum(np.where(continuous, fitted, np.where(limited | common, spread, f.noise)), 1e-6)
     expand = np.linalg.cholesky(unpack(sums.factors.tt, k) / sums.factors.count)
     W, C = W @ expand, expand.T @ C @ expand
-    length = np.einsum("pi,pi->p", W, W)
+    total = noise + np.einsum("pi,pi->p", W, W)
+    noise, W, C = noise / total, W / np.sqrt(total)[:, None], C / total[:, None, None]
     if common:
-        pooled = float(np.average(noise / (noise + length), weights=sums.cells))
-        noise, scale = np.full(len(W), pooled), np.sqrt((1.0 - pooled) / np.maximum(length, 1e-12))
-        shrink = np.ones(len(W))
+        new = np.full(len(W), float(np.average(noise, weights=sums.cells)))
     else:
-        total = noise + length
-        noise, scale = noise / total, 1.0 / np.sqrt(total)
-        shrink = np.where(continuous, 1.0, scale)
-    factors = Factors(W * scale[:, None], C * (scale**2)[:, None, None], noise)
+        loose = 4 * np.einsum("pij,pi,pj->p", C, W, W)
+        new = shrink(noise, np.where(continuous, 2 * noise**2 / cells, loose))
+    scale = np.sqrt((1.0 - new) / np.maximum(1.0 - noise, 1e-12))
+    factors = Factors(W * scale[:, None], C * (scale**2)[:, None, None], new)
     if chain.cut.any():
         z = move(chain, sums.nodes, knots=False)
-        chain = replace(chain, z=z * np.repeat(shrink, np.diff(chain.start)))
+        rest = np.where(continuous | common, 1.0, 1.0 / np.sqrt(total))
+        chain = replace(chain, z=z * rest[chain.column])
     return State(factors, chain)
 
 
+def shrink(values: Array, variances: Array) -> Array:
+    """Values with the given sampling variances, drawn to their mean as far as they differ by chance."""
+    weights = 1.0 / np.maximum(variances, _SMALL)
+    mean = float(np.average(values, weights=weights))
+    spread = (values - mean) ** 2
+    between = max(float(np.average(spread - variances, weights=weights)), 0.0)
+    return mean + between / (between + np.maximum(variances, _SMALL)) * (values - mean)
+
+
 def change(before: Array, after: Array) -> float:
-    """Relative change of W W', the same for every rotation of the factors."""
+    """Change of W W', the same for every rotation of the factors, relative to the correlation that it is part of."""
     old, new, cross = before.T @ before, after.T @ after, before.T @ after
-    size = max(float(np.sum(old * old)), _SMALL)
-    return float(np.sqrt(max(size + np.sum(new * new) - 2 * np.sum(cross * cross), 0.0) / size))
+    moved = np.sum(old * old) + np.sum(new * new) - 2 * np.sum(cross * cross)
+    return float(np.sqrt(max(moved, 0.0) / (np.sum(old * old) + len(before))))
 
 
 Pass = Callable[[State, bool], Sums]
 
 
-def iterate(run: Pass, state: State, *, common: bool, tol: float, max_iter: int, tick: Callable[[], None]) -> Any:
+def iterate(
+    run: Pass, state: State, *, common: bool, tol: float, max_iter: int, tick: Callable[[], None]
+) -> Any:
     """E and M steps until W W' changes by less than ``tol``."""
     changes: list[float] = []
     while len(changes) < max_iter:
@@ -229,12 +250,21 @@ def iterate(run: Pass, state: State, *, common: bool, tol: float, max_iter: int,
     return state, Trace(tuple(changes), False)
 
 
-def prune(state: State) -> State:
-    """Factors whose eigenvalue is under ``RANK_SHARE`` of the largest go."""
+def prune(state: State, cells: Array) -> State:
+    """Factors go that are too weak to be told from noise.
+
+    In units of the noise, m cells of p columns of pure noise have a largest eigenvalue of (1 + sqrt(p/m))^2: a factor must
+    exceed that less one; also ``RANK_SHARE`` of the largest factor, and its own uncertainty.
+    """
     f = state.factors
     values, vectors = np.linalg.eigh(f.W.T @ f.W)
-    found = max(int(np.sum(values > RANK_SHARE * values[-1])), 1)
-    keep = vectors[:, ::-1][:, :found]
+    loose = np.diag(vectors.T @ f.C.sum(axis=0) @ vectors)
+    W = f.W @ vectors
+    strength = np.einsum("pi,pi,p->i", W, W, 1.0 / f.noise)
+    seen = strength > (1.0 + np.sqrt(len(W) / cells.mean())) ** 2 - 1.0
+    kept = (values > RANK_SHARE * values[-1]) & (values > loose) & seen
+    kept[-1] = True
+    keep = vectors[:, kept][:, ::-1]
     return replace(state, factors=Factors(f.W @ keep, keep.T @ f.C @ keep, f.noise))
 
 
@@ -265,6 +295,7 @@ def start_sites(block: Block, state: State) -> Block:
 def fit_ep(
     run: Pass,
     state: State,
+    cells: Array,
     *,
     common: bool,
     auto_rank: bool,
@@ -272,11 +303,11 @@ def fit_ep(
     max_iter: int,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[State, list[Trace]]:
-    """EM, then twice: knots moved, EM again. ``run`` makes one pass over all blocks."""
+    """EM, then twice: knots moved, EM again. ``run`` makes one pass over all blocks, ``cells`` are those of each column."""
     state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
     traces = [trace]
     if auto_rank:
-        state = prune(state)
+        state = prune(state, cells)
     if not np.any(~state.chain.cut):
         return state, traces
     for _ in range(ROUNDS):
@@ -285,5 +316,5 @@ def fit_ep(
         state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
         traces.append(trace)
         if auto_rank:
-            state = prune(state)
+            state = prune(state, cells)
     return state, traces

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._em import Block
-from ._estep import Array, Index, Rows
+from ._estep import Array, Index, Rows, sums_by
 from ._marginals import STEPPED, Chain, place
 from ._values import Column
 
@@ -39,11 +39,17 @@ def distinct_values(X: Any) -> list[tuple[Array, Array]]:
     """Sorted distinct observed values of each column, and their counts."""
     if sparse.issparse(X):
         by_column = X.tocsc()
-        parts = [by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)]
+        parts = [
+            by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
+        ]
     else:
         parts = [column[~np.isnan(column)] for column in X.T]
-    found = (np.unique(part, return_counts=True) for part in parts)
-    return [(values, counts.astype(np.float64)) for values, counts in found]
+    return [_distinct(part) for part in parts]
+
+
+def _distinct(x: Array) -> tuple[Array, Array]:
+    values, counts = np.unique(x, return_counts=True)
+    return values, counts.astype(np.float64)
 
 
 def merge_distinct(
@@ -53,7 +59,7 @@ def merge_distinct(
     merged = []
     for (x, c), (y, d) in zip(one, other, strict=True):
         values, place_of = np.unique(np.concatenate([x, y]), return_inverse=True)
-        merged.append((values, np.bincount(place_of, np.concatenate([c, d]), len(values))))
+        merged.append((values, sums_by(place_of, np.concatenate([c, d]), len(values))))
     return merged
 
 
@@ -110,7 +116,7 @@ class UnseenValueError(ValueError):
     """A value that the fitted column cannot have."""
 
 
-def known_rows(X: Any, chain: Chain, columns: Sequence[Column]) -> KnownRows:
+def known_rows(X: Any, chain: Chain, columns: Sequence[Column], labels: Sequence[Hashable]) -> KnownRows:
     """Cells of new rows; values between or beyond those of the fit have their place, unseen levels have none."""
     rows, x = observed_cells(X)
     cells = len(x)
@@ -126,33 +132,33 @@ def known_rows(X: Any, chain: Chain, columns: Sequence[Column]) -> KnownRows:
             continue
         if column.kind in STEPPED:
             if column.kind != "count":
-                raise UnseenValueError(_unseen(j, x[rest[0]], column))
+                raise UnseenValueError(_unseen(labels[j], x[rest[0]], column))
             near = np.abs(column.levels[:, None] - x[rest]).argmin(axis=0)
             is_level[rest] = True
             level[rest] = chain.level_start[j] + near
             continue
         if column.kind != "continuous":
-            _check_limits(j, x[rest], column)
+            _check_limits(labels[j], x[rest], column)
         z[rest] = column.latent(x[rest])
     exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
     return KnownRows(rows, exact, z[exact], censored, level[censored], x)
 
 
-def _check_limits(j: int, x: Array, column: Column) -> None:
+def _check_limits(label: Hashable, x: Array, column: Column) -> None:
     low = column.x[0] if column.kind in ("lower", "two-sided") else -np.inf
     high = column.x[-1] if column.kind in ("upper", "two-sided") else np.inf
     outside = (x < low) | (x > high)
     if outside.any():
         msg = (
-            f"column {j}: value {x[outside][0]:g} is beyond the limit of a {column.kind} truncated column "
+            f"column {label!r}: value {x[outside][0]:g} is beyond the limit of a {column.kind} truncated column "
             f"({low:g} to {high:g} in fit); fit on rows that have it, or make the column 'continuous'"
         )
         raise UnseenValueError(msg)
 
 
-def _unseen(j: int, value: float, column: Column) -> str:
+def _unseen(label: Hashable, value: float, column: Column) -> str:
     return (
-        f"column {j}: value {value:g} is not among the levels seen in fit "
+        f"column {label!r}: value {value:g} is not among the levels seen in fit "
         f"({', '.join(f'{v:g}' for v in column.levels[:8])}{', ...' if len(column.levels) > 8 else ''}); "
         "fit on rows that have it, or make the column 'count' or 'continuous'"
     )

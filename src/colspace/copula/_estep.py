@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +34,26 @@ class Factors:
         return self.W.shape[1]
 
 
+def sums_by(index: Index, weights: Array, n: int) -> Array:
+    """Sum of the weights at each of n places."""
+    return np.bincount(index, weights, n).astype(np.float64, copy=False)
+
+
+@lru_cache(maxsize=64)
+def triangle(k: int) -> tuple[Index, Index]:
+    """Rows and columns of an upper triangle."""
+    return np.triu_indices(k)
+
+
 def pack(matrices: Array) -> Array:
     """Upper triangles of symmetric matrices, (..., k, k) -> (..., k(k+1)/2)."""
-    i, j = np.triu_indices(matrices.shape[-1])
+    i, j = triangle(matrices.shape[-1])
     return matrices[..., i, j]
 
 
 def unpack(packed: Array, k: int) -> Array:
     """Symmetric matrices from their upper triangles."""
-    i, j = np.triu_indices(k)
+    i, j = triangle(k)
     out = np.empty((*packed.shape[:-1], k, k))
     out[..., i, j] = packed
     out[..., j, i] = packed
@@ -50,7 +62,7 @@ def unpack(packed: Array, k: int) -> Array:
 
 def doubled(packed: Array, k: int) -> Array:
     """Off-diagonal entries twice, so that products of packed matrices are traces."""
-    i, j = np.triu_indices(k)
+    i, j = triangle(k)
     return packed * np.where(i == j, 1.0, 2.0)
 
 
@@ -114,24 +126,27 @@ class FactorSums(Additive):
 
 def posterior(rows: Rows, tau: Array, nu: Array, f: Factors) -> Posterior:
     """V = (I + sum_j tau (w w' + C))^-1 and t = V W' nu, row by row."""
+    return posterior_of(rows.table(tau), rows.table(nu), f)
+
+
+def posterior_of(tau: Any, nu: Any, f: Factors) -> Posterior:
+    """The same from tables of the sites."""
     k = f.rank
     table = pack(f.W[:, :, None] * f.W[:, None, :] + f.C)
-    precision = np.asarray(rows.table(tau) @ table)
-    i, j = np.triu_indices(k)
+    precision = np.asarray(tau @ table)
+    i, j = triangle(k)
     precision[:, i == j] += 1.0
-    V = np.linalg.inv(unpack(precision, k))
-    t = np.einsum("nij,nj->ni", V, np.asarray(rows.table(nu) @ f.W))
+    V = np.asarray(np.linalg.inv(unpack(precision, k)), dtype=np.float64)
+    t = np.einsum("nij,nj->ni", V, np.asarray(nu @ f.W))
     return Posterior(t, pack(V))
 
 
-def factor_sums(rows: Rows, tau: Array, nu: Array, q: Posterior) -> FactorSums:
-    """Sums over rows for the M-step."""
-    k = q.t.shape[1]
-    i, j = np.triu_indices(k)
+def factor_sums(tau: Any, nu: Any, q: Posterior) -> FactorSums:
+    """Sums over rows for the M-step, from tables of the sites."""
+    n, k = q.t.shape
+    i, j = triangle(k)
     second = q.V + q.t[:, i] * q.t[:, j]
-    return FactorSums(
-        rows.n, np.asarray(rows.table(tau).T @ second), np.asarray(rows.table(nu).T @ q.t), second.sum(axis=0)
-    )
+    return FactorSums(n, np.asarray(tau.T @ second), np.asarray(nu.T @ q.t), second.sum(axis=0))
 
 
 def signal(rows: Rows, q: Posterior, f: Factors) -> tuple[Array, Array]:
@@ -170,6 +185,12 @@ def censored_law(m: Array, v: Array, noise: Array, bounds: Array, level: Index, 
 def sites_of(m: Array, v: Array, noise: Array, law: CensoredLaw) -> tuple[Array, Array]:
     """Sites that match the moments of w't under its cavity N(m, v) and the cell's interval."""
     spread = v + noise
-    curvature = np.maximum(1.0 - law.variance, 1e-12) / spread
+    curvature = np.maximum(1.0 - law.variance, 1e-12)
+    curvature /= spread
     rest = 1.0 - v * curvature
-    return curvature / rest, (curvature * m + law.mean / np.sqrt(spread)) / rest
+    np.sqrt(spread, out=spread)
+    shift = curvature * m
+    shift += law.mean / spread
+    shift /= rest
+    curvature /= rest
+    return curvature, shift

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -23,7 +23,7 @@ from ._em import (
     step,
 )
 from ._encode import distinct_values, merge_distinct, rows_per_block, training_block
-from ._estep import Array, Factors, Index, cavity, posterior, signal
+from ._estep import Array, Factors, Index, cavity, posterior, signal, sums_by
 from ._marginals import Chain, build_chain
 from ._paper import fit_paper, paper_step
 from ._values import Column, column_of, empirical_column
@@ -41,6 +41,7 @@ class CopulaModel:
 
     state: State
     columns: tuple[Column, ...]
+    labels: tuple[Hashable, ...]
     method: str
     cells: Array
     loose: Array
@@ -165,6 +166,7 @@ def fit_copula(
     X: Any,
     values: Sequence[tuple[Array, Array]],
     kinds: Sequence[str],
+    labels: Sequence[Hashable] | None = None,
     *,
     n_components: int | None,
     method: str,
@@ -178,12 +180,16 @@ def fit_copula(
     """The copula of a table; ``values`` are its distinct values by column, ``n_components`` None finds the rank."""
     chain = build_chain(values, kinds)
     p = len(kinds)
-    k = min(GENEROUS, p - 1) if n_components is None else n_components
+    k = min(GENEROUS, max(p - 1, 1)) if n_components is None else n_components
+    if not p:
+        none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
+        return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())
     passes = passes_over(X, chain, k)
     factors = start_factors(passes, chain, k, rng)
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
+    cells = np.array([counts.sum() for _, counts in values])
     if method == "paper":
         passes.update(_start_paper, state)
         state, traces = fit_paper(
@@ -195,6 +201,7 @@ def fit_copula(
         state, traces = fit_ep(
             lambda s, knots: passes.update(step, s, knots),
             state,
+            cells,
             common=common,
             auto_rank=n_components is None,
             tol=tol,
@@ -203,9 +210,9 @@ def fit_copula(
         )
         columns = tuple(column_of(state.chain, j) for j in range(p))
     state = replace(state, factors=principal(state.factors))
-    cells = np.array([counts.sum() for _, counts in values])
-    loose = passes.total(_looseness, state, method) / cells
-    return CopulaModel(state, columns, method, cells, loose, tuple(traces))
+    loose = passes.total(_looseness, state, method) / cells if (~chain.cut).any() else np.ones(p)
+    names = tuple(range(p) if labels is None else labels)
+    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))
 
 
 def principal(f: Factors) -> Factors:
@@ -241,4 +248,4 @@ def _looseness(block: Block, state: State, method: str) -> Array:
         nu[block.exact] = exact_z(block, state.chain) * tau[block.exact]
     q = posterior(rows, tau, nu, f)
     _, v = cavity(*signal(rows, q, f), tau, nu)
-    return np.bincount(rows.column, np.sqrt(v + f.noise[rows.column]), rows.p)
+    return sums_by(rows.column, np.sqrt(v + f.noise[rows.column]), rows.p)

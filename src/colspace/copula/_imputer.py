@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -166,6 +166,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 _columns(values, active),
                 [d for d, keep in zip(distinct, active, strict=True) if keep],
                 [k for k, keep in zip(kinds, active, strict=True) if keep],
+                [name for name, keep in zip(layout.labels, active, strict=True) if keep],
                 n_components=rank,
                 method=self.method,
                 common=self.noise == "common",
@@ -187,45 +188,43 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _rank(self, width: int) -> int | None:
-        if width < 2:
-            msg = (
-                f"n_features={width} that vary: a copula needs at least two columns, so that one can tell about another; "
-                "use sklearn.impute.SimpleImputer for a single one"
-            )
-            raise ValueError(msg)
         if isinstance(self.n_components, str):
             return None
         if self.n_components >= width:
             msg = (
-                f"n_components={self.n_components} must be less than the {width} columns that vary; "
-                f"use at most {width - 1}, or 'auto'"
+                f"n_components={self.n_components} must be less than the columns that vary, n_features={width}; "
+                + (f"use at most {width - 1}, or 'auto'" if width > 1 else "use 'auto'")
             )
             raise ValueError(msg)
         return int(self.n_components)
 
     def _read(self, X: Any) -> tuple[Any, Layout]:
-        """The table as floats with gaps, its layout learned, names and width set."""
+        """The table as floats with gaps, and its layout."""
         orders = orders_of(self.kinds)
         if is_dask(X):
             import dask
 
             layout = learn_layout(X, orders)
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self, name):
-                    delattr(self, name)
-            self.n_features_in_ = len(layout.labels)
-            if layout.names is not None:
-                self.feature_names_in_ = np.asarray(layout.names, dtype=object)
-            pieces = (dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])
-            return Parts(tuple(pieces)), layout
+            return Parts(tuple(dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])), layout
         values, layout = read_table(X, orders, min_rows=2)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        validate_data(clone(self), X, reset=True, skip_check_array=True)  # names that scikit-learn refuses
         return values, layout
 
     def _store(
-        self, model: CopulaModel, layout: Layout, kinds: tuple[str, ...], active: NDArray[np.bool_], distinct: Any
+        self,
+        model: CopulaModel,
+        layout: Layout,
+        kinds: tuple[str, ...],
+        active: NDArray[np.bool_],
+        distinct: Any,
     ) -> None:
         f, p = model.factors, len(kinds)
+        self.n_features_in_ = p
+        names = layout.names
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         self._model, self._layout, self._active = model, layout, active
         self._seen = tuple(values for values, _ in distinct)
         self.kinds_ = kinds
@@ -306,10 +305,12 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         For multiple imputation: analyse each and combine with `colspace.copula.pool`.
         """
         values, layout = self._encode(X)
-        if not (isinstance(n_samples, Integral) and n_samples >= 1):
+        if n_samples < 1 or int(n_samples) != n_samples:
             msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
             raise ValueError(msg)
-        found = draws(self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip)
+        found = draws(
+            self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip
+        )
         return [decode_table(self._whole(table), X, layout) for table in found]
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -368,6 +369,6 @@ def _columns(values: Any, active: NDArray[np.bool_]) -> Any:
 
 def check_share(name: str, value: float) -> None:
     """Refuse what is not between 0 and 1."""
-    if not (isinstance(value, Real) and 0 < value < 1):
+    if not 0 < value < 1:
         msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
         raise ValueError(msg)

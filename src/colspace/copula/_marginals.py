@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solveh_banded
+from scipy.linalg.lapack import dptsv
 from scipy.special import ndtri
 
 from ..moments import Additive
@@ -46,7 +47,22 @@ class Chain:
     level_low: Index
     level_high: Index
 
-    @property
+    @cached_property
+    def continuous(self) -> NDArray[np.bool_]:
+        """Columns without levels."""
+        return np.array([kind == "continuous" for kind in self.kinds], dtype=bool)
+
+    @cached_property
+    def limited(self) -> NDArray[np.bool_]:
+        """Columns with a limit."""
+        return np.array([kind in LIMITED for kind in self.kinds], dtype=bool)
+
+    @cached_property
+    def column(self) -> Index:
+        """Column of each node."""
+        return np.repeat(np.arange(len(self.kinds)), np.diff(self.start))
+
+    @cached_property
     def bounds(self) -> Array:
         """z of all nodes, minus infinity and infinity."""
         return np.concatenate([self.z, [-np.inf, np.inf]])
@@ -65,7 +81,9 @@ def build_chain(values: Sequence[tuple[Array, Array]], kinds: Sequence[str]) -> 
 
     ``values`` are the distinct values of each column, in order, and their counts.
     """
-    parts: dict[str, list[Array]] = {k: [] for k in ("x", "z", "cut", "gap", "weight", "value", "count", "low", "high")}
+    parts: dict[str, list[Array]] = {
+        k: [] for k in ("x", "z", "cut", "gap", "weight", "value", "count", "low", "high")
+    }
     start, level_start = [0], [0]
     for (x, count), kind in zip(values, kinds, strict=True):
         base = start[-1]
@@ -91,7 +109,7 @@ def build_chain(values: Sequence[tuple[Array, Array]], kinds: Sequence[str]) -> 
         start.append(base + len(column["x"]))
         level_start.append(level_start[-1] + len(column["value"]))
     n = start[-1]
-    joined = {key: np.concatenate(part) for key, part in parts.items()}
+    joined = {key: np.concatenate([np.empty(0), *part]) for key, part in parts.items()}
     for key in ("low", "high"):
         ends = joined[key].astype(np.intp)
         joined[key] = np.where(ends == -1, n, np.where(ends == -2, n + 1, ends))
@@ -123,9 +141,9 @@ def _with_knots(x: Array, count: Array, kind: str, base: int) -> dict[str, Array
         chosen = np.unique(np.searchsorted(np.cumsum(weight), ranks, side="left").clip(0, len(knots_x) - 1))
         chosen = np.unique(np.concatenate([[0], chosen, [len(knots_x) - 1]]))
         node, part = place(knots_x, knots_x[chosen])
-        weight = np.bincount(node, (1 - part) * weight, len(chosen)) + np.bincount(
-            np.minimum(node + 1, len(chosen) - 1), part * weight, len(chosen)
-        )
+        after = np.minimum(node + 1, len(chosen) - 1)
+        spread = np.bincount(node, (1 - part) * weight, len(chosen)) + np.bincount(after, part * weight, len(chosen))
+        weight = np.asarray(spread, dtype=np.float64)
         knots_x, knots_z = knots_x[chosen], knots_z[chosen]
     m = len(knots_x)
     cut = np.zeros(m, dtype=bool)
@@ -186,17 +204,23 @@ def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12) -> Array
     z = chain.z.copy()
     if not n:
         return z
-    column = np.repeat(np.arange(len(chain.start) - 1), np.diff(chain.start))
+    column = chain.column
     same = np.append(column[1:] == column[:-1], False)
     gap = np.where(same, chain.gap, 0.0)
     held = ~chain.cut if not knots else np.zeros(n, dtype=bool)
     diagonal, linear = np.where(held, _HELD, sums.diagonal), np.where(held, _HELD * z, sums.linear)
-    diagonal = np.where(chain.cut, diagonal + 1.0, diagonal)  # a unit of information pulls a cut to where it was
+    diagonal = np.where(
+        chain.cut, diagonal + 1.0, diagonal
+    )  # a unit of information pulls a cut to where it was
     linear = np.where(chain.cut, linear + z, linear)
     beside = np.where(same & ~held & ~np.roll(held, -1), sums.beside, 0.0)
-    filled = np.flatnonzero(np.diff(chain.start) > 0)
+    lengths = np.diff(chain.start)
+    filled = lengths > 0
+    starts, lengths = chain.start[:-1][filled], lengths[filled]
+    barrier = np.maximum.reduceat(gap, starts) > 0
     for _ in range(steps if knots else 1):
-        distance = np.where(same, np.append(np.diff(z), 1.0), 1.0)
+        distance = np.ones(n)
+        np.subtract(z[1:], z[:-1], out=distance[:-1], where=same[:-1])
         pull = gap / distance
         stiff = pull / distance
         slope = linear - diagonal * z
@@ -204,24 +228,23 @@ def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12) -> Array
         slope[1:] -= beside[:-1] * z[:-1]
         slope[1:] += pull[:-1]
         slope -= pull
-        banded = np.zeros((2, n))
-        banded[1] = diagonal + stiff
-        banded[1, 1:] += stiff[:-1]
-        banded[0, 1:] = beside[:-1] - stiff[:-1]
-        step = solveh_banded(banded, slope, check_finite=False)
+        main = diagonal + stiff
+        main[1:] += stiff[:-1]
+        _, _, step, info = dptsv(main, beside[:-1] - stiff[:-1], slope)
+        if info != 0:
+            msg = f"positions of the marginals could not be updated (tridiagonal system, info={info})"
+            raise np.linalg.LinAlgError(msg)
         step[held] = 0.0
-        decrement = np.zeros(len(chain.start) - 1)
-        decrement[filled] = np.sqrt(np.maximum(np.add.reduceat(slope * step, chain.start[filled]), 0.0))
-        size = 1.0 / (1.0 + decrement)
+        decrement = np.sqrt(np.maximum(np.add.reduceat(slope * step, starts), 0.0))
         # neighbours never meet: each distance keeps a tenth of itself
-        closing = np.where(same, np.append(-np.diff(step), 0.0), 0.0) / distance
-        worst = np.zeros(len(size))
-        worst[filled] = np.maximum.reduceat(closing, chain.start[filled])
-        barrier = np.zeros(len(size), dtype=bool)
-        barrier[filled] = np.maximum.reduceat(gap, chain.start[filled]) > 0
-        size = np.minimum(np.where(barrier, size, 1.0), 0.9 / np.maximum(worst, 0.9))
-        z += step * size[column]
-        if not decrement.size or decrement.max() < 1e-2:
+        closing = np.zeros(n)
+        np.subtract(step[:-1], step[1:], out=closing[:-1])
+        closing *= same
+        closing /= distance
+        worst = np.maximum.reduceat(closing, starts)
+        size = np.minimum(np.where(barrier, 1.0 / (1.0 + decrement), 1.0), 0.9 / np.maximum(worst, 0.9))
+        z += step * np.repeat(size, lengths)
+        if decrement.max() < 2e-2:
             break
     return z
 

@@ -9,7 +9,18 @@ import numpy as np
 
 from ..moments import Additive
 from ._em import Block, State, Trace, change, exact_z
-from ._estep import Array, Factors, Posterior, cavity, censored_law, pack, posterior, signal, unpack
+from ._estep import (
+    Array,
+    Factors,
+    Posterior,
+    cavity,
+    censored_law,
+    pack,
+    posterior,
+    signal,
+    sums_by,
+    unpack,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,9 @@ def paper_sites(block: Block, state: State) -> tuple[Array, Array, Posterior]:
     return mean, variance, q
 
 
-def paper_posterior(block: Block, mean: Array, variance: Array, q: Posterior, f: Factors) -> tuple[Posterior, Array]:
+def paper_posterior(
+    block: Block, mean: Array, variance: Array, q: Posterior, f: Factors
+) -> tuple[Posterior, Array]:
     """Mean and covariance of the factors given E[z] and Var[z], and V W' Var[z] W V alone (packed)."""
     rows, k = block.rows, f.rank
     precision = 1.0 / f.noise[rows.column]
@@ -52,7 +65,9 @@ def paper_posterior(block: Block, mean: Array, variance: Array, q: Posterior, f:
     t = np.einsum("nij,nj->ni", V, np.asarray(rows.table(mean * precision) @ f.W))
     if not variance.any():
         return Posterior(t, q.V), np.zeros_like(q.V)
-    inner = unpack(np.asarray(rows.table(variance * precision**2) @ pack(f.W[:, :, None] * f.W[:, None, :])), k)
+    inner = unpack(
+        np.asarray(rows.table(variance * precision**2) @ pack(f.W[:, :, None] * f.W[:, None, :])), k
+    )
     added = pack(V @ inner @ V)
     return Posterior(t, q.V + added), added
 
@@ -74,7 +89,7 @@ def paper_step(block: Block, state: State) -> tuple[Block, PaperSums]:
         rows.n,
         np.asarray(ones.T @ second),
         zt,
-        np.bincount(rows.column, mean**2 + variance, p),
+        sums_by(rows.column, mean**2 + variance, p),
         np.bincount(rows.column, minlength=p).astype(np.float64),
     )
     return replace(block, nu=mean), sums
@@ -84,7 +99,7 @@ def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State
     """w_j = E[z t'] E[tt']^-1 and one noise, then (``unit``) the unit diagonal."""
     k = state.factors.rank
     A = unpack(sums.tt, k)
-    W = np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0]
+    W = np.asarray(np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0], dtype=np.float64)
     total = sums.zz - 2 * np.einsum("pi,pi->p", W, sums.zt) + np.einsum("pij,pi,pj->p", A, W, W)
     noise = float(total.sum() / sums.cells.sum())
     if unit:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ._em import Block, State, level_means, start_sites
+from ._em import DAMPING, Block, level_means, start_sites
 from ._encode import KnownRows, by_column, known_rows, rows_per_block
 from ._estep import (
     Array,
@@ -25,13 +24,14 @@ from ._estep import (
     posterior,
     signal,
     sites_of,
+    sums_by,
     unpack,
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
 from ._truncated import log_mass
 
-SWEEPS, SETTLED = 200, 1e-9
+SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,30 @@ class RowLaws:
     posterior: Posterior
     tau: Array
     nu: Array
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some rows of many: their ``index``, ``cells``, and the censored ones of these, ``own`` among them, ``on`` in all."""
+
+    rows: Rows
+    index: Index
+    cells: Index
+    own: Index
+    on: Index
+    level: Index
+
+    @classmethod
+    def of(cls, known: KnownRows, index: Index) -> _Part:
+        rows = known.rows
+        place = np.full(rows.n, -1)
+        place[index] = np.arange(len(index))
+        cells = np.flatnonzero(place[rows.row] >= 0)
+        level = np.full(len(rows.row), -1)
+        level[known.censored] = known.level
+        own = np.flatnonzero(level[cells] >= 0)
+        part = Rows(len(index), rows.p, place[rows.row[cells]], rows.column[cells])
+        return cls(part, index, cells, own, cells[own], level[cells[own]])
 
 
 def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
@@ -62,35 +86,35 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
     nu[known.exact] = known.z * tau[known.exact]
     variance = np.zeros(len(column))
     q = posterior(rows, tau, nu, f)
-    inside = np.zeros(len(column), dtype=bool)
-    inside[known.censored] = True
-    place = np.zeros(len(column), dtype=np.intp)
-    place[known.censored] = np.arange(len(known.censored))
-    active = np.unique(rows.row[known.censored])
-    for _ in range(SWEEPS):
-        if not len(active):
+    part = _Part.of(known, np.unique(rows.row[known.censored]))
+    active = np.ones(part.rows.n, dtype=bool)
+    for sweep in range(SWEEPS):
+        if not active.any():
             break
-        index = np.full(rows.n, -1)
-        index[active] = np.arange(len(active))
-        cells = np.flatnonzero(index[rows.row] >= 0)
-        part = Rows(len(active), rows.p, index[rows.row[cells]], column[cells])
-        own = np.flatnonzero(inside[cells])
-        on = cells[own]
-        noise = f.noise[column[on]]
-        before = Posterior(q.t[active], q.V[active])
-        m, v = signal(part, before, f)
-        centre, spread = cavity(m[own], v[own], tau[on], nu[on])
-        law = censored_law(centre, spread, noise, state.chain.bounds, known.level[place[on]], state.chain)
+        if active.sum() < 0.7 * len(active):
+            part = _Part.of(known, part.index[active])
+            active = np.ones(part.rows.n, dtype=bool)
+        noise = f.noise[column[part.on]]
+        before = Posterior(q.t[part.index], q.V[part.index])
+        m, v = signal(part.rows, before, f)
+        centre, spread = cavity(m[part.own], v[part.own], tau[part.on], nu[part.on])
+        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain)
+        moving = active[part.rows.row[part.own]]
+        on = part.on[moving]
         if paper:
             total = spread + noise
-            nu[on] = (centre + np.sqrt(total) * law.mean) * tau[on]
-            variance[on] = total * law.variance
+            nu[on] = ((centre + np.sqrt(total) * law.mean) * tau[part.on])[moving]
+            variance[on] = (total * law.variance)[moving]
         else:
-            tau[on], nu[on] = sites_of(centre, spread, noise, law)
-        after = posterior(part, tau[cells], nu[cells], f)
-        q.t[active], q.V[active] = after.t, after.V
+            new = sites_of(centre, spread, noise, law)
+            pace = 1.0 if sweep < FREE else DAMPING
+            tau[on] += pace * (new[0][moving] - tau[on])
+            nu[on] += pace * (new[1][moving] - nu[on])
+        after = posterior(part.rows, tau[part.cells], nu[part.cells], f)
         moved = np.abs(after.t - before.t).max(axis=1) + np.abs(after.V - before.V).max(axis=1)
-        active = active[moved > SETTLED]
+        rows_now = part.index[active]
+        q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
+        active &= moved > SETTLED
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)
         products = pack(f.W[:, :, None] * f.W[:, None, :])
@@ -126,7 +150,7 @@ def gaps(X: Any, model: CopulaModel) -> Iterator[Gaps]:
     p = len(model.columns)
     size = rows_per_block(p, model.factors.rank)
     for a in range(0, X.shape[0], size):
-        known = known_rows(X[a : a + size], model.state.chain, model.columns)
+        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
         laws = row_laws(known, model)
         mean, variance = latent_laws(laws.posterior, model.factors)
         missing = np.ones(mean.shape, dtype=bool)
@@ -259,7 +283,7 @@ def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, 
     loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
     size = rows_per_block(p, k)
     for a in range(0, X.shape[0], size):
-        known = known_rows(X[a : a + size], model.state.chain, model.columns)
+        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
         q = row_laws(known, model).posterior
         spread = np.linalg.cholesky(unpack(q.V, k))
         missing = np.ones((known.rows.n, p), dtype=bool)
@@ -282,7 +306,7 @@ def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
     size = rows_per_block(len(model.columns), k)
     for a in range(0, X.shape[0], size):
         part = X[a : a + size]
-        known = known_rows(part, model.state.chain, model.columns)
+        known = known_rows(part, model.state.chain, model.columns, model.labels)
         laws = row_laws(known, model)
         rows, q, tau, nu = known.rows, laws.posterior, laws.tau, laws.nu
         constant = np.zeros(len(rows.row))
@@ -297,12 +321,14 @@ def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
             where = known.censored
             centre, spread = cavity(m[where], v[where], tau[where], nu[where])
             noise = f.noise[rows.column[where]]
-            law = censored_law(centre, spread, noise, model.state.chain.bounds, known.level, model.state.chain)
+            law = censored_law(
+                centre, spread, noise, model.state.chain.bounds, known.level, model.state.chain
+            )
             grown = 1.0 + tau[where] * spread
             shift = spread * nu[where] ** 2 + 2 * centre * nu[where] - tau[where] * centre**2
             constant[where] = log_mass(law.low, law.high) + 0.5 * np.log(grown) - 0.5 * shift / grown
         weighted = np.asarray(rows.table(nu) @ f.W)
-        total = np.bincount(rows.row, constant, rows.n) + 0.5 * np.einsum("ni,ni->n", q.t, weighted)
+        total = sums_by(rows.row, constant, rows.n) + 0.5 * np.einsum("ni,ni->n", q.t, weighted)
         out[a : a + size] = total + 0.5 * np.linalg.slogdet(unpack(q.V, k))[1]
     return out
 
@@ -311,7 +337,7 @@ def latent_means(X: Any, model: CopulaModel) -> Array:
     """E[t | observed] of every row."""
     size = rows_per_block(len(model.columns), model.factors.rank)
     parts = [
-        row_laws(known_rows(X[a : a + size], model.state.chain, model.columns), model).posterior.t
+        row_laws(known_rows(X[a : a + size], model.state.chain, model.columns, model.labels), model).posterior.t
         for a in range(0, X.shape[0], size)
     ]
     return np.vstack(parts)

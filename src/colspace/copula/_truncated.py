@@ -83,10 +83,25 @@ def log_mass(low: Array, high: Array) -> Array:
 
 
 def _closed(a: Array, b: Array) -> tuple[Array, Array, Array, Array]:
-    scale = _ROOT / (ndtr(b) - ndtr(a))
-    at_a, at_b = scale * np.exp(-0.5 * a * a), scale * np.exp(-0.5 * b * b)
+    scale = ndtr(b)
+    scale -= ndtr(a)
+    np.divide(_ROOT, scale, out=scale)
+    at_a, at_b = _density(a), _density(b)
+    at_a *= scale
+    at_b *= scale
     mean = at_a - at_b
-    return mean, 1.0 + a * at_a - b * at_b - mean * mean, at_a, at_b
+    variance = a * at_a
+    variance -= b * at_b
+    variance -= mean * mean
+    variance += 1.0
+    return mean, variance, at_a, at_b
+
+
+def _density(a: Array) -> Array:
+    """exp(-a^2 / 2)."""
+    out = a * a
+    out *= -0.5
+    return np.exp(out, out=out)
 
 
 def _stretch(a: Array, b: Array) -> tuple[Array, Array, Array]:

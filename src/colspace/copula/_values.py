@@ -120,12 +120,14 @@ def _tail(z: Array, x: Array, side: float) -> Tail:
     """|x - median| = scale |z|^power by least squares of logarithms, else the slope of all knots."""
     end = -1 if side > 0 else 0
     middle = float(np.interp(0.0, z, x))
-    far = (side * z > _TAIL) & (side * (x - middle) > 0)
-    if far.sum() >= _FEWEST and side * z[end] > 0:
-        log_z, log_x = np.log(side * z[far]), np.log(side * (x[far] - middle))
-        centred = log_z - log_z.mean()
-        power = float(np.clip(centred @ log_x / (centred @ centred), 0.1, 10.0))
-        scale = float(np.exp(log_x.mean() - power * log_z.mean()))
+    far = slice(int(z.searchsorted(_TAIL, "right")), None) if side > 0 else slice(0, int(z.searchsorted(-_TAIL)))
+    far_z, far_x = side * z[far], side * (x[far] - middle)
+    if len(far_z) >= _FEWEST and far_x.min() > 0:
+        log_z, log_x = np.log(far_z), np.log(far_x)
+        centre = log_z.sum() / len(log_z)
+        centred = log_z - centre
+        power = min(max(float(centred @ log_x / (centred @ centred)), 0.1), 10.0)
+        scale = float(np.exp(log_x.sum() / len(log_x) - power * centre))
         return Tail(side, float(x[end]), float(z[end]), scale, power)
     spread = float(z[-1] - z[0])
     slope = float(x[-1] - x[0]) / spread if spread > 0 else 1.0
