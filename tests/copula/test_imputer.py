@@ -189,7 +189,9 @@ def test_units_and_order_of_columns_do_not_matter(mixed, fitted):
     X = mixed[1][:, :6]
     one = CopulaImputer(2, random_state=0, tol=1e-6).fit(X)
     scaled = CopulaImputer(2, random_state=0, tol=1e-6).fit(X * [1, 1e6, 1, 1, 1, 1])
-    np.testing.assert_allclose(scaled.transform(X * [1, 1e6, 1, 1, 1, 1])[:, 1], one.transform(X)[:, 1] * 1e6, rtol=1e-6)
+    np.testing.assert_allclose(
+        scaled.transform(X * [1, 1e6, 1, 1, 1, 1])[:, 1], one.transform(X)[:, 1] * 1e6, rtol=1e-6
+    )
     turned = CopulaImputer(2, random_state=0, tol=1e-6).fit(X[:, ::-1])
     np.testing.assert_allclose(turned.correlation_[::-1, ::-1], one.correlation_, atol=1e-3)
 
@@ -348,7 +350,9 @@ def test_score_prefers_the_right_rank():
 def test_latent_space_is_that_of_the_factors():
     rng = np.random.default_rng(0)
     t = rng.standard_normal(300)
-    X = np.digitize(np.outer(t, np.ones(12)) + 0.6 * rng.standard_normal((300, 12)), [-0.5, 0.6]).astype(float)
+    X = np.digitize(np.outer(t, np.ones(12)) + 0.6 * rng.standard_normal((300, 12)), [-0.5, 0.6]).astype(
+        float
+    )
     X[rng.random(X.shape) < 0.2] = np.nan
     model = CopulaImputer(1, random_state=0).fit(X)
     assert abs(np.corrcoef(model.latent(X)[:, 0], t)[0, 1]) > 0.93
@@ -391,7 +395,9 @@ def test_paper_has_one_noise_and_values_of_the_column():
     filled = model.transform(X)
     assert np.ptp(model.noise_variance_) == 0
     assert (filled.max(axis=0) <= np.nanmax(X, axis=0)).all()
-    error = [np.sqrt(np.mean((np.log(t) - Z)[gaps] ** 2)) for t in (filled, CopulaImputer(2).fit(X).transform(X))]
+    error = [
+        np.sqrt(np.mean((np.log(t) - Z)[gaps] ** 2)) for t in (filled, CopulaImputer(2).fit(X).transform(X))
+    ]
     assert error[1] < error[0] < 0.7
 
 

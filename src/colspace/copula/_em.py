@@ -31,6 +31,11 @@ from ._truncated import truncated_moments
 DAMPING = 0.7  # of the sites of a row, which are all changed at once
 ROUNDS = 2  # times that knots are moved; more did not help
 _SMALL = 1e-10  # of a unit variance
+_PLAIN, _SLOW, _STRIDE = (
+    6,
+    0.7,
+    16.0,
+)  # iterations before any extrapolation, the ratio that calls for it, its reach
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
 
 
@@ -205,8 +210,8 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     if common:
         new = np.full(len(W), float(np.average(noise, weights=sums.cells)))
     else:
-        loose = 4 * np.einsum("pij,pi,pj->p", C, W, W)
-        new = shrink(noise, np.where(continuous, 2 * noise**2 / cells, loose))
+        loose = 4 * np.einsum("pij,pi,pj->p", C, W, W) / noise**2
+        new = shrink(noise, np.where(continuous, 2 / cells, loose))
     scale = np.sqrt((1.0 - new) / np.maximum(1.0 - noise, 1e-12))
     factors = Factors(W * scale[:, None], C * (scale**2)[:, None, None], new)
     if chain.cut.any():
@@ -216,13 +221,15 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     return State(factors, chain)
 
 
-def shrink(values: Array, variances: Array) -> Array:
-    """Values with the given sampling variances, drawn to their mean as far as they differ by chance."""
-    weights = 1.0 / np.maximum(variances, _SMALL)
-    mean = float(np.average(values, weights=weights))
-    spread = (values - mean) ** 2
-    between = max(float(np.average(spread - variances, weights=weights)), 0.0)
-    return mean + between / (between + np.maximum(variances, _SMALL)) * (values - mean)
+def shrink(noise: Array, variances: Array) -> Array:
+    """Noise variances drawn to their geometric mean as far as their logarithms differ by chance.
+
+    ``variances`` are the sampling variances of the logarithms.
+    """
+    logs = np.log(noise)
+    mean, chance = float(logs.mean()), float(np.minimum(variances, 1.0).mean())
+    between = max(float(logs.var()) - chance, 0.0)
+    return np.exp(mean + between / (between + np.minimum(variances, 1.0)) * (logs - mean))
 
 
 def change(before: Array, after: Array) -> float:
@@ -237,31 +244,60 @@ Pass = Callable[[State, bool], Sums]
 
 def iterate(
     run: Pass, state: State, *, common: bool, tol: float, max_iter: int, tick: Callable[[], None]
-) -> Any:
-    """E and M steps until W W' changes by less than ``tol``."""
+) -> tuple[State, Trace]:
+    """E and M steps until W W' is within ``tol`` of where they lead; slow ones are extrapolated.
+
+    The distance left is that of a geometric series, change * ratio / (1 - ratio).
+    """
     changes: list[float] = []
+    path, kept = [state], state
+    trusted = bool(state.chain.continuous.mean() > 0.5)  # sites do not follow leaps
     while len(changes) < max_iter:
-        new = maximise(state, run(state, False), common=common)
-        changes.append(change(state.factors.W, new.factors.W))
-        state = new
+        state = maximise(state, run(state, False), common=common)
+        changes.append(change(path[-1].factors.W, state.factors.W))
+        path = [*path[-2:], state]
         tick()
-        if changes[-1] < tol:
+        recent = changes[-4:]
+        ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
+        if changes[-1] * max(ratio / (1.0 - ratio), 1.0) < tol:
             return state, Trace(tuple(changes), True)
+        if (
+            trusted and len(path) == 2 and len(changes) > 1 and changes[-1] > 3 * changes[-2]
+        ):  # a leap that went wrong
+            state, trusted = kept, False
+            path = [state]
+        if trusted and len(changes) >= _PLAIN and len(changes) % 3 == 0 and ratio > _SLOW and len(path) == 3:
+            kept, state = state, extrapolate(*path)
+            path = [state]
     return state, Trace(tuple(changes), False)
+
+
+def extrapolate(first: State, second: State, third: State) -> State:
+    """Where three steps of EM lead: a squared step of the polynomial extrapolation of Varadhan and Roland."""
+    theta = [np.column_stack([s.factors.W, np.log(s.factors.noise)]) for s in (first, second, third)]
+    r = theta[1] - theta[0]
+    v = theta[2] - theta[1] - r
+    length = -min(max(float(np.linalg.norm(r) / max(np.linalg.norm(v), 1e-300)), 1.0), _STRIDE)
+    W = theta[0] - 2 * length * r + length**2 * v
+    noise = np.exp(np.minimum(W[:, -1], 0.0))
+    W = W[:, :-1]
+    total = noise + np.einsum("pi,pi->p", W, W)
+    factors = Factors(W / np.sqrt(total)[:, None], third.factors.C, noise / total)
+    return replace(third, factors=factors)
 
 
 def prune(state: State, cells: Array) -> State:
     """Factors go that are too weak to be told from noise.
 
     In units of the noise, m cells of p columns of pure noise have a largest eigenvalue of (1 + sqrt(p/m))^2: a factor must
-    exceed that less one; also ``RANK_SHARE`` of the largest factor, and its own uncertainty.
+    exceed that less one, and a tenth; also ``RANK_SHARE`` of the largest factor, and its own uncertainty.
     """
     f = state.factors
     values, vectors = np.linalg.eigh(f.W.T @ f.W)
     loose = np.diag(vectors.T @ f.C.sum(axis=0) @ vectors)
     W = f.W @ vectors
     strength = np.einsum("pi,pi,p->i", W, W, 1.0 / f.noise)
-    seen = strength > (1.0 + np.sqrt(len(W) / cells.mean())) ** 2 - 1.0
+    seen = strength > max((1.0 + np.sqrt(len(W) / cells.mean())) ** 2 - 1.0, 0.1)
     kept = (values > RANK_SHARE * values[-1]) & (values > loose) & seen
     kept[-1] = True
     keep = vectors[:, kept][:, ::-1]

@@ -9,6 +9,8 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import eigh
 
 from .._random import generator
 from ._em import (
@@ -30,6 +32,10 @@ from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
+_NARROW, _PRINCIPAL = (
+    400,
+    6,
+)  # columns up to which all correlations are formed, and rounds of principal factors
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,11 @@ class CopulaModel:
     def factors(self) -> Factors:
         """Loadings, their covariances and noise variances."""
         return self.state.factors
+
+
+def most_factors(p: int) -> int:
+    """Ledermann's bound: with more factors the noise of p columns is not determined by their correlations."""
+    return max(int(p + 0.5 - np.sqrt(2 * p + 0.25)), 1)
 
 
 class Passes:
@@ -139,7 +150,40 @@ def passes_over(X: Any, chain: Chain, k: int) -> Passes:
 
 
 def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
-    """Loadings from the leading right singular vectors of the latent means, missing cells zero."""
+    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table."""
+    p = len(chain.kinds)
+    if p <= _NARROW:
+        W = principal_factors(*passes.total(_pair_sums, chain), k)
+    else:
+        W = leading_vectors(passes, chain, k, rng)
+    length = np.einsum("pi,pi->p", W, W)
+    W = W * np.sqrt(np.minimum(1.0, 0.98 / np.maximum(length, 1e-12)))[:, None]
+    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+
+
+def principal_factors(products: Array, counts: Array, k: int) -> Array:
+    """Loadings of k factors from sums of products of latent means over rows that have both columns."""
+    R = products / np.maximum(counts, 1.0)
+    scale = np.sqrt(np.maximum(np.diag(R), 1e-12))
+    R /= np.outer(scale, scale)
+    noise = np.full(len(R), 0.3)
+    for _ in range(_PRINCIPAL):
+        np.fill_diagonal(R, 1.0 - noise)
+        values, vectors = eigh(R, subset_by_index=[len(R) - k, len(R) - 1])
+        W = vectors * np.sqrt(np.maximum(values, 0.0))
+        noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
+    return np.asarray(W[:, ::-1], dtype=np.float64)
+
+
+def _pair_sums(block: Block, chain: Chain) -> Array:
+    table = start_table(block, chain)
+    seen = block.rows.table(np.ones(len(block.rows.row)))
+    dense = [x.toarray() if sparse.issparse(x) else x for x in (table.T @ table, seen.T @ seen)]
+    return np.stack(dense)
+
+
+def leading_vectors(passes: Passes, chain: Chain, k: int, rng: Any) -> Array:
+    """Leading right singular vectors of the latent means, missing cells zero, scaled to loadings."""
     p = len(chain.kinds)
     rows, cells = passes.total(_size)
     basis = generator(rng).standard_normal((p, min(p, k + 10)))
@@ -147,10 +191,9 @@ def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
         basis = np.linalg.qr(passes.total(_gram_times, chain, basis))[0]
     values, vectors = np.linalg.eigh(basis.T @ passes.total(_gram_times, chain, basis))
     right = basis @ vectors[:, ::-1][:, :k]
-    W = right * np.sqrt(np.maximum(values[::-1][:k], 0.0) * rows) * (p / cells)
-    length = np.einsum("pi,pi->p", W, W)
-    W *= np.sqrt(np.minimum(1.0, 0.9 / np.maximum(length, 1e-12)))[:, None]
-    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+    return np.asarray(
+        right * np.sqrt(np.maximum(values[::-1][:k], 0.0) * rows) * (p / cells), dtype=np.float64
+    )
 
 
 def _size(block: Block) -> Index:
@@ -180,7 +223,7 @@ def fit_copula(
     """The copula of a table; ``values`` are its distinct values by column, ``n_components`` None finds the rank."""
     chain = build_chain(values, kinds)
     p = len(kinds)
-    k = min(GENEROUS, max(p - 1, 1)) if n_components is None else n_components
+    k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
     if not p:
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
         return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())

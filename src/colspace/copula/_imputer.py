@@ -205,7 +205,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             import dask
 
             layout = learn_layout(X, orders)
-            return Parts(tuple(dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])), layout
+            return Parts(
+                tuple(dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])
+            ), layout
         values, layout = read_table(X, orders, min_rows=2)
         validate_data(clone(self), X, reset=True, skip_check_array=True)  # names that scikit-learn refuses
         return values, layout

@@ -142,7 +142,9 @@ def _with_knots(x: Array, count: Array, kind: str, base: int) -> dict[str, Array
         chosen = np.unique(np.concatenate([[0], chosen, [len(knots_x) - 1]]))
         node, part = place(knots_x, knots_x[chosen])
         after = np.minimum(node + 1, len(chosen) - 1)
-        spread = np.bincount(node, (1 - part) * weight, len(chosen)) + np.bincount(after, part * weight, len(chosen))
+        spread = np.bincount(node, (1 - part) * weight, len(chosen)) + np.bincount(
+            after, part * weight, len(chosen)
+        )
         weight = np.asarray(spread, dtype=np.float64)
         knots_x, knots_z = knots_x[chosen], knots_z[chosen]
     m = len(knots_x)

@@ -337,7 +337,9 @@ def latent_means(X: Any, model: CopulaModel) -> Array:
     """E[t | observed] of every row."""
     size = rows_per_block(len(model.columns), model.factors.rank)
     parts = [
-        row_laws(known_rows(X[a : a + size], model.state.chain, model.columns, model.labels), model).posterior.t
+        row_laws(
+            known_rows(X[a : a + size], model.state.chain, model.columns, model.labels), model
+        ).posterior.t
         for a in range(0, X.shape[0], size)
     ]
     return np.vstack(parts)

@@ -120,7 +120,11 @@ def _tail(z: Array, x: Array, side: float) -> Tail:
     """|x - median| = scale |z|^power by least squares of logarithms, else the slope of all knots."""
     end = -1 if side > 0 else 0
     middle = float(np.interp(0.0, z, x))
-    far = slice(int(z.searchsorted(_TAIL, "right")), None) if side > 0 else slice(0, int(z.searchsorted(-_TAIL)))
+    far = (
+        slice(int(z.searchsorted(_TAIL, "right")), None)
+        if side > 0
+        else slice(0, int(z.searchsorted(-_TAIL)))
+    )
     far_z, far_x = side * z[far], side * (x[far] - middle)
     if len(far_z) >= _FEWEST and far_x.min() > 0:
         log_z, log_x = np.log(far_z), np.log(far_x)
