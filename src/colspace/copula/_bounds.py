@@ -37,7 +37,7 @@ def error_bound(
     >>> from colspace.copula import error_bound
     >>> W = np.sqrt(0.9 / 2) * np.ones((100, 2)) * np.where(np.arange(100)[:, None] % 2, 1, [1, -1])
     >>> round(error_bound(W, 0.1, np.arange(100) < 60), 2)
-    0.21
+    0.23
     """
     W = np.asarray(loadings, dtype=np.float64)
     observed = np.asarray(observed, dtype=bool)

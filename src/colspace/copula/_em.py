@@ -277,7 +277,8 @@ def extrapolate(first: State, second: State, third: State) -> State:
     theta = [np.column_stack([s.factors.W, np.log(s.factors.noise)]) for s in (first, second, third)]
     r = theta[1] - theta[0]
     v = theta[2] - theta[1] - r
-    length = -min(max(float(np.linalg.norm(r) / max(np.linalg.norm(v), 1e-300)), 1.0), _STRIDE)
+    bend = max(float(np.linalg.norm(v)), 1e-300)
+    length = -min(max(float(np.linalg.norm(r)) / bend, 1.0), _STRIDE)
     W = theta[0] - 2 * length * r + length**2 * v
     noise = np.exp(np.minimum(W[:, -1], 0.0))
     W = W[:, :-1]

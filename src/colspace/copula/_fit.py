@@ -153,7 +153,8 @@ def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
     """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table."""
     p = len(chain.kinds)
     if p <= _NARROW:
-        W = principal_factors(*passes.total(_pair_sums, chain), k)
+        products, counts = passes.total(_pair_sums, chain)
+        W = principal_factors(products, counts, k)
     else:
         W = leading_vectors(passes, chain, k, rng)
     length = np.einsum("pi,pi->p", W, W)
@@ -178,8 +179,8 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
 def _pair_sums(block: Block, chain: Chain) -> Array:
     table = start_table(block, chain)
     seen = block.rows.table(np.ones(len(block.rows.row)))
-    dense = [x.toarray() if sparse.issparse(x) else x for x in (table.T @ table, seen.T @ seen)]
-    return np.stack(dense)
+    products: list[Any] = [table.T @ table, seen.T @ seen]
+    return np.stack([x.toarray() if sparse.issparse(x) else x for x in products])
 
 
 def leading_vectors(passes: Passes, chain: Chain, k: int, rng: Any) -> Array:

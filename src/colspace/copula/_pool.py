@@ -46,7 +46,7 @@ def pool(estimates: Any, variances: Any, *, level: float = 0.95, complete_df: fl
     >>> from colspace.copula import pool
     >>> found = pool([1.0, 1.2, 0.9, 1.1], [0.04, 0.05, 0.04, 0.05])
     >>> round(float(found.estimate), 3), round(float(found.standard_error), 3)
-    (1.05, 0.256)
+    (1.05, 0.257)
     """
     Q, U = np.asarray(estimates, dtype=np.float64), np.asarray(variances, dtype=np.float64)
     if Q.shape != U.shape or Q.ndim < 1 or len(Q) < 2 or (U < 0).any():
