@@ -20,6 +20,7 @@ lint: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/joint.py
 	$(BIN)/python benchmarks/stein.py
+	$(BIN)/python benchmarks/copula.py
 
 clean:
 	rm -rf $(VENV) demo

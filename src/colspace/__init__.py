@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConstantColumnWarning",
+    "CopulaImputer",
     "HeavyTailWarning",
     "JointReduction",
     "PrincipalHessian",
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ._response import HeavyTailWarning, tail_index
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
+    from .copula import CopulaImputer
     from .reduction import (
         JointReduction,
         PrincipalHessian,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ConstantColumnWarning": "_validation",
+    "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
     "reduce_rows": "_rows",
     "stack_blocks": "_blocks",

@@ -1,4 +1,4 @@
-"""Distances between subspaces, never by sign or column order; errors of reconstructions and predictions."""
+"""Distances between subspaces, never by sign or column order; errors of reconstructions, predictions and fills."""
 
 from __future__ import annotations
 
@@ -186,3 +186,145 @@ def prediction_mse(Y: Any, Y_hat: Any) -> float:
     """
     A, B = _pair(Y, Y_hat, "prediction_mse")
     return float(np.mean(np.sum((A - B).reshape(len(A), -1) ** 2, axis=1)))
+
+
+def _cells(mask: Any, shape: tuple[int, ...], what: str) -> Any:
+    """Which cells count: all of them, or those where ``mask`` is true."""
+    if mask is None:
+        return np.ones(shape, dtype=bool)
+    cells = np.asarray(mask)
+    if cells.dtype != bool or cells.shape != shape:
+        msg = f"{what}: mask must be boolean of shape {shape}, got {cells.dtype} of shape {cells.shape}"
+        raise ValueError(msg)
+    return cells
+
+
+def _masked(true: Any, estimated: Any, mask: Any, what: str) -> tuple[Array, Array]:
+    A, B = np.asarray(true, dtype=np.float64), np.asarray(estimated, dtype=np.float64)
+    if A.shape != B.shape:
+        msg = f"{what} compares arrays of one shape, got {A.shape} and {B.shape}"
+        raise ValueError(msg)
+    cells = _cells(mask, A.shape, what)
+    if not cells.any():
+        msg = f"{what} needs at least one cell"
+        raise ValueError(msg)
+    return _pair(A[cells], B[cells], what)
+
+
+def nrmse(true: Any, estimated: Any, mask: Any = None) -> float:
+    """Normalised root mean squared error: sqrt(sum (x - x_hat)^2 / sum x^2) over cells.
+
+    Parameters
+    ----------
+    true, estimated : arrays of one shape.
+    mask : boolean array, true for the cells that count (those that were imputed); None takes all.
+
+    Examples
+    --------
+    >>> nrmse([[3.0, 4.0], [9.0, 9.0]], [[0.0, 4.0], [9.0, 8.0]], mask=[[True, True], [False, False]])
+    0.6
+    """
+    A, B = _masked(true, estimated, mask, "nrmse")
+    size = float(np.sum(A**2))
+    if not size > 0:
+        msg = "nrmse is not defined where all true values are zero"
+        raise ValueError(msg)
+    return float(np.sqrt(np.sum((A - B) ** 2) / size))
+
+
+def smae(true: Any, estimated: Any, observed: Any, *, per_column: bool = False) -> Any:
+    """Scaled mean absolute error: sum |x - x_hat| / sum |x - median| in each column, averaged over columns.
+
+    Cells that are NaN in ``observed`` and known in ``true`` count; the median is that of the column's
+    observed cells, so 1 is no better than the median. Columns without such cells are left out.
+
+    Parameters
+    ----------
+    true : table with the hidden values, NaN where unknown.
+    estimated : the imputed table.
+    observed : the table that was imputed, NaN where missing.
+    per_column : return the errors of the columns (NaN where left out) instead of their mean.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> smae([[1.0], [2.0], [3.0], [9.0]], [[1.0], [2.0], [3.0], [6.0]], [[1.0], [2.0], [3.0], [nan]])
+    0.42857142857142855
+    """
+    A, B, C = (np.asarray(table, dtype=np.float64) for table in (true, estimated, observed))
+    if not (A.ndim == 2 and A.shape == B.shape == C.shape):
+        msg = f"smae compares tables of one shape, got {A.shape}, {B.shape} and {C.shape}"
+        raise ValueError(msg)
+    errors = np.full(A.shape[1], np.nan)
+    for j, (a, b, c) in enumerate(zip(A.T, B.T, C.T, strict=True)):
+        hidden, known = np.isnan(c) & ~np.isnan(a), ~np.isnan(c)
+        if not hidden.any():
+            continue
+        if not known.any() or np.isnan(b[hidden]).any():
+            msg = f"smae: column {j} has no observed cell, or a hidden one that was not imputed"
+            raise ValueError(msg)
+        base = float(np.abs(a[hidden] - np.median(c[known])).sum())
+        if base == 0:
+            msg = f"smae: the median of column {j} is never wrong, and an error relative to it is not defined"
+            raise ValueError(msg)
+        errors[j] = np.abs(a[hidden] - b[hidden]).sum() / base
+    if np.isnan(errors).all():
+        msg = "smae needs at least one cell that is NaN in observed and known in true"
+        raise ValueError(msg)
+    return errors if per_column else float(np.nanmean(errors))
+
+
+def coverage(lower: Any, upper: Any, true: Any, mask: Any = None) -> float:
+    """Share of cells with lower <= x <= upper.
+
+    Parameters
+    ----------
+    lower, upper, true : arrays of one shape; infinite limits are allowed.
+    mask : boolean array, true for the cells that count; None takes all.
+
+    Examples
+    --------
+    >>> coverage([0.0, 0.0], [1.0, 1.0], [0.5, 2.0])
+    0.5
+    """
+    low, high, x = (np.asarray(a, dtype=np.float64) for a in (lower, upper, true))
+    if not low.shape == high.shape == x.shape:
+        msg = f"coverage compares arrays of one shape, got {low.shape}, {high.shape} and {x.shape}"
+        raise ValueError(msg)
+    cells = _cells(mask, x.shape, "coverage")
+    low, high, x = low[cells], high[cells], x[cells]
+    if not x.size:
+        msg = "coverage needs at least one cell"
+        raise ValueError(msg)
+    if np.isnan(low).any() or np.isnan(high).any() or np.isnan(x).any():
+        msg = "coverage is not defined for NaN; choose the cells with mask="
+        raise ValueError(msg)
+    return float(np.mean((low <= x) & (x <= high)))
+
+
+def calibration_error(probability: Any, outcome: Any, *, n_bins: int = 10) -> float:
+    r"""Expected calibration error over bins of equal width.
+
+    .. math:: \sum_b \frac{n_b}{N} \left| \frac1{n_b} \sum_{i \in b} y_i - \frac1{n_b} \sum_{i \in b} p_i \right|
+
+    Parameters
+    ----------
+    probability : array of probabilities p.
+    outcome : array of the same shape, 1 (true) where the event happened, else 0.
+    n_bins : number of bins of [0, 1].
+
+    Examples
+    --------
+    >>> round(calibration_error([0.9, 0.9, 0.2], [1, 0, 0]), 12)
+    0.333333333333
+    """
+    p, y = _pair(probability, outcome, "calibration_error")
+    p, y = p.ravel(), y.ravel()
+    if p.min() < 0 or p.max() > 1 or not np.isin(y, (0.0, 1.0)).all():
+        msg = "calibration_error takes probabilities between 0 and 1, and outcomes 0 or 1"
+        raise ValueError(msg)
+    if n_bins < 1:
+        msg = f"n_bins={n_bins} must be at least 1"
+        raise ValueError(msg)
+    place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
+    return float(np.abs(np.bincount(place, weights=y - p, minlength=n_bins)).sum() / len(p))

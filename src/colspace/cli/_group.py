@@ -18,7 +18,7 @@ _BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError)
 class _LazyGroup(click.Group):
     """Commands are imported when they are asked for."""
 
-    commands_by_name = ("reduce", "reproduce")
+    commands_by_name = ("reduce", "impute", "reproduce")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_by_name)
@@ -46,11 +46,13 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
 def colspace() -> None:
-    """Find the few directions in a wide table that matter."""
+    """Find the few directions in a wide table that matter, and fill its gaps."""
 
 
-def one_line_errors(words: Callable[[str], str] = str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Turn the library's errors about bad input into one line, put into ``words``, and exit code 1."""
+def one_line_errors(
+    words: Callable[[str], str] = str, kind: type[click.ClickException] = click.ClickException
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Turn the library's errors about bad input into one line, put into ``words``, and the exit code of ``kind``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -59,7 +61,7 @@ def one_line_errors(words: Callable[[str], str] = str) -> Callable[[Callable[P, 
                 return function(*args, **kwargs)
             except _BAD_INPUT as error:
                 text = " ".join(str(error).split()) or type(error).__name__
-                raise click.ClickException(words(text)) from error
+                raise kind(words(text)) from error
 
         return shell
 

@@ -16,6 +16,10 @@ EXPERIMENTS: dict[str, str] = {
     "stein-s": "colspace.experiments.stein_s",
     "stein-mnist": "colspace.experiments.stein_mnist",
     "stein-patchseq": "colspace.experiments.stein_patchseq",
+    "copula-synthetic": "colspace.experiments.copula_synthetic",
+    "copula-reliability": "colspace.experiments.copula_reliability",
+    "copula-rank": "colspace.experiments.copula_rank",
+    "copula-ratings": "colspace.experiments.copula_ratings",
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.cross_decomposition import PLSRegression
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -20,9 +23,17 @@ from sklearn.preprocessing import PolynomialFeatures, PowerTransformer, Standard
 from threadpoolctl import threadpool_limits
 
 from .._validation import ConstantColumnWarning
+from ..copula import CopulaImputer
 from ..datasets import make_bilinear
-from ..displays import EmbeddingDisplay, LoadingsDisplay, SingularValuesDisplay
+from ..displays import (
+    EmbeddingDisplay,
+    ImputationDisplay,
+    LoadingsDisplay,
+    ReliabilityDisplay,
+    SingularValuesDisplay,
+)
 from ..displays._style import pyplot
+from ..metrics import coverage, smae
 from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
 
@@ -110,11 +121,7 @@ def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2,
         "loadings": LoadingsDisplay.from_estimator(model, components=(0, 1)),
         "embedding": EmbeddingDisplay.from_estimator(model, Z, y, block="worst"),
     }
-    for name, display in displays.items():
-        path = out / f"{name}.png"
-        display.figure_.savefig(path, dpi=150)
-        pyplot().close(display.figure_)
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+    save_displays(displays, out, console)
 
 
 def interaction_section(out: Path, console: Any, *, n_samples: int = 4000) -> None:
@@ -197,8 +204,115 @@ def labels_section(out: Path, console: Any, *, splits: int = 20) -> None:
     print_table(console, few_labels(X, y, splits=splits))
 
 
+#: Columns of each table that are cut into five levels of equal size.
+LEVELS = {
+    "breast cancer": [
+        "mean texture",
+        "mean smoothness",
+        "texture error",
+        "symmetry error",
+        "worst area",
+        "worst concavity",
+    ],
+    "wine": ["ash", "magnesium", "flavanoids", "hue"],
+}
+MASKED = 0.2
+
+
+def tables_with_levels() -> dict[str, Any]:
+    """The breast cancer and wine tables, some columns cut into five levels."""
+    tables = {"breast cancer": load_breast_cancer(as_frame=True).data, "wine": load_wine(as_frame=True).data}
+    for name, X in tables.items():
+        for column in LEVELS[name]:
+            edges = np.quantile(X[column], [0.2, 0.4, 0.6, 0.8])
+            X[column] = np.searchsorted(edges, X[column]).astype(float)
+    return tables
+
+
+def masked(X: Any, seed: int) -> Any:
+    """X with a fifth of its cells hidden at random."""
+    return X.mask(np.random.default_rng(seed).random(X.shape) < MASKED)
+
+
+def fill(imputer: Any, M: Any, stepped: Any) -> Any:
+    """The table filled by an imputer of scikit-learn on scaled columns, levels rounded to those there are."""
+    model = make_pipeline(StandardScaler(), imputer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # ten rounds of regressions are its default
+        filled = model[0].fit(M).inverse_transform(model.fit_transform(M))
+    filled[:, stepped] = np.clip(np.rint(filled[:, stepped]), 0, 4)
+    return filled
+
+
+def imputers(tables: dict[str, Any], *, masks: int = 3) -> list[Row]:
+    """Errors on hidden cells of each table and imputer, and how many intervals hold the value."""
+    rows: list[Row] = []
+    for table, X in tables.items():
+        stepped = X.columns.isin(LEVELS[table])
+        found: dict[str, list[tuple[float, ...]]] = {}
+        for seed in range(masks):
+            M = masked(X, seed)
+            hidden = M.isna().to_numpy()
+            filled: dict[str, tuple[Any, tuple[float, ...]]] = {}
+            for name, noise in (("CopulaImputer", "column"), ("CopulaImputer, noise='common'", "common")):
+                model = CopulaImputer(noise=noise, random_state=0).fit(M)
+                lower, upper = (np.asarray(end) for end in model.interval(M))
+                shares = (coverage(lower, upper, X, hidden & columns) for columns in (~stepped, stepped))
+                filled[name] = np.asarray(model.transform(M)), tuple(shares)
+            filled["IterativeImputer"] = fill(IterativeImputer(random_state=0), M, stepped), ()
+            filled["KNNImputer"] = fill(KNNImputer(), M, stepped), ()
+            filled["median of the column"] = np.asarray(M.fillna(M.median())), ()
+            for name, (values, inside) in filled.items():
+                numbers = np.nanmean(smae(X, values, M, per_column=True)[~stepped])
+                levels = np.abs(values - X.to_numpy())[hidden & stepped].mean()
+                found.setdefault(name, []).append((float(numbers), float(levels), *inside))
+        for name, scores in found.items():
+            mean = np.mean(scores, axis=0)
+            error = np.std(scores, axis=0, ddof=1) / np.sqrt(masks) if masks > 1 else np.zeros_like(mean)
+            cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True)]
+            cells += [""] * (4 - len(cells))
+            titles = ("numbers, SMAE", "levels, MAE", "95 % cover: numbers", "levels")
+            rows.append({"imputer": name, "table": table, **dict(zip(titles, cells, strict=True))})
+    return rows
+
+
+def gaps_section(out: Path, console: Any, *, masks: int = 3) -> None:
+    """Tables with gaps and columns of levels: errors beside scikit-learn's imputers, and honest intervals."""
+    tables = tables_with_levels()
+    sizes = " and ".join(f"{name} ({X.shape[0]} x {X.shape[1]})" for name, X in tables.items())
+    console.print(
+        f"[bold]Gaps in mixed tables[/]: {sizes}, {len(LEVELS['breast cancer'])} and {len(LEVELS['wine'])} columns cut into "
+        f"5 levels, {100 * MASKED:.0f} % of the cells hidden at random; {masks} masks, mean ± standard error. SMAE: 1 is the "
+        "median of the column; MAE: in levels. Last: share of hidden cells in the 95 % interval (levels come in steps, so "
+        "theirs hold more)."
+    )
+    print_table(console, imputers(tables, masks=masks))
+    X = tables["breast cancer"]
+    M = masked(X, 0)
+    model = CopulaImputer(random_state=0).fit(M)
+    displays: dict[str, Any] = {
+        "imputation": ImputationDisplay.from_estimator(model, M, X),
+        "reliability": ReliabilityDisplay.from_estimator(model, M, X),
+    }
+    save_displays(displays, out, console)
+
+
 #: What the demo shows, in order; each section prints to the console and writes its pictures to the directory.
-SECTIONS: list[Callable[[Path, Any], None]] = [blocks_section, interaction_section, labels_section]
+SECTIONS: list[Callable[[Path, Any], None]] = [
+    blocks_section,
+    interaction_section,
+    labels_section,
+    gaps_section,
+]
+
+
+def save_displays(displays: dict[str, Any], out: Path, console: Any) -> None:
+    """Write each picture under its name."""
+    for name, display in displays.items():
+        path = out / f"{name}.png"
+        display.figure_.savefig(path, dpi=150)
+        pyplot().close(display.figure_)
+        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
 
 
 def print_table(console: Any, rows: Sequence[Row]) -> None:

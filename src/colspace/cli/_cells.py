@@ -1,0 +1,263 @@
+"""Tables with gaps: cells as a file has them, as values, and as they are written again."""
+
+from __future__ import annotations
+
+import csv
+import io as streams
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..io import _fields, _header_line, _kind, _separator, read_table
+
+_TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
+_WHOLE = r"\s*[+-]?\d+\s*"
+
+
+class _Every(frozenset[str]):
+    """A set that holds every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values of a table, and for text files the cells as they are written."""
+
+    values: Any
+    text: Any
+
+    def without(self, columns: Sequence[str]) -> Cells:
+        """The other columns."""
+        kept = [name for name in self.values if name not in set(columns)]
+        return Cells(self.values[kept], None if self.text is None else self.text[kept])
+
+    def as_numbers(self, columns: Sequence[str], levels: Sequence[str]) -> Cells:
+        """Text taken for numbers and truth values where all cells are; columns with ``levels`` for numbers only."""
+        if self.text is None:
+            return self
+        typed = {
+            name: _typed(self.values[name], truth=name not in levels)
+            if name in columns
+            else self.values[name]
+            for name in self.values
+        }
+        return replace(self, values=type(self.values)(typed, index=self.values.index))
+
+    def filled(self, table: Any, *, as_text: bool) -> Any:
+        """All columns, those of ``table`` from there; observed cells as they were written when ``as_text``."""
+        out = self.values.copy()
+        for name in table:
+            out[name] = self.column(name, table[name], as_text=as_text)
+        if as_text and self.text is not None:
+            for name in [name for name in out if name not in table]:
+                out[name] = self.text[name]
+        return out
+
+    def column(self, name: str, new: Any, *, as_text: bool) -> Any:
+        """One column with its gaps taken from ``new``."""
+        if as_text and self.text is not None:
+            return type(new)(_spelled(self.values[name], self.text[name], new), index=new.index)
+        if self.text is not None and new.dtype in ("Int64", "boolean") and not new.isna().any():
+            return new.astype(new.dtype.numpy_dtype)
+        return new
+
+
+def read_cells(path: str) -> Cells:
+    """A table by its path, "-" for CSV on standard input; cells of text files as text."""
+    kind = _kind(path)
+    if kind == "parquet":
+        return Cells(_named(_whole_numbers(read_table(path), path)), None)
+    with _standard_input(path) as source:
+        frame = read_table(path, text=_Every())
+        header = _header_line(source)
+    expected = "\t" if kind == "tsv" else ","
+    separator = _separator(header, expected)
+    names = [name.strip() for name in _fields(header, separator) if name.strip()]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        msg = f"{path}: column names that stand twice: {', '.join(map(repr, twice))}; rename them in the file"
+        raise ValueError(msg)
+    if separator not in (expected, ","):
+        pointed = frame.apply(_decimal_points)
+        if not pointed.equals(frame):
+            warnings.warn(f"{path}: ',' is read as the decimal mark, and written as '.'", stacklevel=2)
+        frame = pointed
+    return Cells(_named(frame), frame)
+
+
+@contextmanager
+def _standard_input(path: str) -> Iterator[Any]:
+    """The path itself, or for "-" standard input as something that can be read twice."""
+    if path != "-":
+        yield path
+        return
+    own, text = sys.stdin, sys.stdin.read()
+    sys.stdin = streams.StringIO(text)
+    try:
+        yield streams.StringIO(text)
+    finally:
+        sys.stdin = own
+
+
+def _named(frame: Any) -> Any:
+    frame.columns = [str(name) for name in frame.columns]
+    return frame
+
+
+def _whole_numbers(frame: Any, path: str) -> Any:
+    """Whole numbers with gaps as such, which pandas reads as floats."""
+    import pandas as pd
+    import pyarrow.parquet
+    import pyarrow.types
+
+    schema = pyarrow.parquet.read_schema(path)
+    fields = [f.name for f in schema if pyarrow.types.is_integer(f.type) and f.name in frame.columns]
+    lossy = [name for name in fields if frame[name].dtype.kind == "f"]
+    if lossy:
+        exact = pd.read_parquet(path, columns=lossy, dtype_backend="numpy_nullable")
+        for name in lossy:
+            frame[name] = exact[name].array
+    return frame
+
+
+def _is_text(column: Any) -> bool:
+    return column.dtype == object or str(column.dtype) in ("str", "string")
+
+
+def _decimal_points(column: Any) -> Any:
+    """1,5 as 1.5 where that makes numbers of a column of text."""
+    if not _is_text(column) or not column.dropna().str.contains(",").any():
+        return column
+    pointed = column.str.replace(",", ".", regex=False)
+    return column if _is_text(_typed(pointed)) else pointed
+
+
+def _typed(text: Any, *, truth: bool = True) -> Any:
+    import pandas as pd
+
+    if not _is_text(text):
+        return text
+    seen = text.dropna()
+    if seen.empty:
+        return text.astype(np.float64)
+    if truth and seen.isin(list(_TRUTH)).all():
+        return text.map(_TRUTH).astype("boolean")
+    if pd.to_numeric(seen, errors="coerce").isna().any():
+        return text
+    there = text.notna().to_numpy()
+    cells = seen.to_numpy(dtype=object)
+    if seen.str.fullmatch(_WHOLE).all() and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
+        whole = np.zeros(len(text), dtype=np.int64)
+        whole[there] = cells.astype(np.int64)
+        return pd.Series(pd.arrays.IntegerArray(whole, ~there), index=text.index, name=text.name)
+    numbers = np.full(len(text), np.nan)
+    numbers[there] = cells.astype(np.float64)
+    return pd.Series(numbers, index=text.index, name=text.name)
+
+
+def _spelled(values: Any, text: Any, new: Any) -> Any:
+    """Cells as text: observed ones as they are, others as the same value is written elsewhere in the column."""
+    gaps = values.isna().to_numpy()
+    out = text.to_numpy(dtype=object).copy()
+    seen = values.to_numpy(dtype=object)[~gaps]
+    known = dict(zip(seen[::-1], out[~gaps][::-1], strict=True))
+    out[gaps] = [known.get(value, str(value)) for value in new.to_numpy(dtype=object)[gaps]]
+    return out
+
+
+# ---------------------------------------------------------------------- kinds
+
+
+def parse_kinds(given: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    """Kind, or levels in order, of each column that ``COLUMN=KIND`` or ``COLUMN=first,second,...`` names.
+
+    Examples
+    --------
+    >>> from colspace.cli._cells import parse_kinds
+    >>> parse_kinds(["q*=ordinal", "size=S,M,L"], ["q1", "q2", "size"])
+    {'q1': 'ordinal', 'q2': 'ordinal', 'size': ['S', 'M', 'L']}
+    """
+    from .._blocks import parse_columns
+
+    kinds: dict[str, Any] = {}
+    for text in given:
+        ends = [i for i, letter in enumerate(text) if letter == "=" and text[:i] in names]
+        end = ends[0] if ends else text.find("=")
+        column, words = text[:end], next(csv.reader([text[end + 1 :]], skipinitialspace=True), [])
+        if end < 1 or not all(words) or not words:
+            msg = f"--kinds {text} is not of the form COLUMN=KIND or COLUMN=level,level,..., e.g. size=S,M,L"
+            raise ValueError(msg)
+        for j in parse_columns(column, len(names), list(names), what="--kinds"):
+            if names[j] in kinds:
+                msg = f"--kinds is given twice for column {names[j]!r}; give it once"
+                raise ValueError(msg)
+            kinds[names[j]] = words if len(words) > 1 else words[0]
+    return kinds
+
+
+def fit_levels(kinds: dict[str, Any], cells: Cells) -> dict[str, Any]:
+    """Levels as numbers where the column holds numbers; refuses levels that a text file cannot tell from gaps."""
+    import pandas as pd
+
+    out = dict(kinds)
+    for name, levels in kinds.items():
+        if isinstance(levels, str):
+            continue
+        column = cells.values[name]
+        if pd.api.types.is_bool_dtype(column):
+            out[name] = [_TRUTH.get(level, level) for level in levels]
+        elif pd.api.types.is_numeric_dtype(column):
+            numbers = pd.to_numeric(pd.Series(levels), errors="coerce")
+            if numbers.isna().any():
+                odd = levels[int(numbers.isna().argmax())]
+                msg = f"column {name!r} holds numbers, but --kinds gives it the level {odd!r}; give numbers in order"
+                raise ValueError(msg)
+            out[name] = numbers.tolist()
+        elif cells.text is not None:
+            lost = [level for level in levels if _reads_as_gap(level)]
+            if lost:
+                msg = f"column {name!r}: {lost[0]!r} is read as a gap, not as a level; call it otherwise in the file"
+                raise ValueError(msg)
+    return out
+
+
+def _reads_as_gap(word: str) -> bool:
+    import pandas as pd
+
+    table = streams.StringIO()
+    csv.writer(table).writerows([["x"], [word]])
+    table.seek(0)
+    return bool(pd.read_csv(table, skip_blank_lines=False)["x"].isna().all())
+
+
+def refuse_text(X: Any, kinds: dict[str, Any]) -> None:
+    """Name all columns of text and of categories without an order at once, with what can be done."""
+    import pandas as pd
+
+    bad, numbers = [], ""
+    for name in X:
+        column = X[name]
+        unordered = isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.ordered
+        seen = list(dict.fromkeys(column.dropna())) if unordered or _is_text(column) else []
+        if not isinstance(kinds.get(name, ""), str) or not any(isinstance(value, str) for value in seen):
+            continue
+        odd = pd.Series(seen)[pd.to_numeric(pd.Series(seen), errors="coerce").isna()].tolist()
+        bad.append(f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' if len(odd) > 3 else ''})")
+        if 2 * len(odd) < len(seen):
+            numbers = f"; blank cells such as {odd[0]!r} where they mean missing"
+    if bad:
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        first = bad[0].split("'")[1]
+        msg = (
+            f"{len(bad)} column(s) hold text without an order: {', '.join(bad[:5])}{more}. Remedies: "
+            f"--kinds '{first}=first,second,...' (its levels in order), --drop '{first}' (leave it out), "
+            f"--id '{first}' (keep it as it is){numbers}"
+        )
+        raise ValueError(msg)

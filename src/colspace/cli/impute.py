@@ -1,0 +1,314 @@
+"""``colspace impute``: fill the gaps of a table."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._group import one_line_errors
+from ._words import in_options, warnings_on_stderr
+from .reduce import _distinct, _NumberOr
+
+_MOST = 40  # columns in the summary
+
+_DROP = {
+    "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
+    "drop it": "leave it out with --drop, or carry it along with --id",
+    "Convert or drop the column": "Convert the column, or leave it out with --drop",
+}
+
+_PHRASES = (
+    (r"kinds\['(.*?)'\]='(.*?)'", r"--kinds \1=\2"),
+    (r"kinds=\{'(.*?)': \[levels in order\]\}", r"--kinds '\1=first,second,...'"),
+    ("levels in order as a list", "levels in order with commas"),
+    (r"^kinds gives", "--kinds gives"),
+    (r"n_components=(\w+)", r"--rank \1"),
+    (r", n_features=(\d+); use at most", r" (\1); use at most"),
+    (r"X has n_samples=1\b", "the table has one row"),
+    (r"X has n_samples=", "the table has rows: "),
+    (r"\blevel=", "--level "),
+    ("a larger max_iter or tol", "a larger --max-iter"),
+    ("(?:Drop them, or give|drop it|Convert or drop the column)", lambda m: _DROP[m[0]]),
+)
+
+
+class _WrongUse(click.ClickException):
+    exit_code = 2
+
+
+def _words(text: str) -> str:
+    """A message of the library in the words of this command."""
+    for pattern, option in _PHRASES:
+        text = re.sub(pattern, option, text)
+    return in_options(text)
+
+
+@contextmanager
+def _warnings_in_words() -> Iterator[None]:
+    with warnings_on_stderr("Warning"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    with warnings_on_stderr("Warning"):
+        for each in caught:
+            warnings.warn(_words(str(each.message)), each.category, stacklevel=2)
+
+
+@click.command("impute")
+@click.argument("table")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    help="Write the filled table here (.csv, .tsv, .parquet, - for CSV on stdout).",
+)
+@click.option("--intervals", is_flag=True, help="Add COLUMN__lower and COLUMN__upper for columns with gaps.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
+@click.option(
+    "-r",
+    "--rank",
+    type=_NumberOr(int, "auto"),
+    default="auto",
+    show_default=True,
+    help="Number of latent factors.",
+)
+@click.option(
+    "-k",
+    "--kinds",
+    "given",
+    multiple=True,
+    metavar="COLUMN=KIND",
+    help="Kind of a column (continuous, ordinal, binary, count, lower, upper, two-sided), or its levels in order as in "
+    "size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["ep", "paper"]),
+    default="ep",
+    show_default=True,
+    help="Expectation propagation, or the published EM.",
+)
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    callback=_distinct,
+    metavar="COLUMN",
+    help="Column that is neither used nor filled but kept as it is; repeatable.",
+)
+@click.option(
+    "--drop",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out columns by name or shell pattern; repeatable.",
+)
+@click.option("--clip", is_flag=True, help="Keep filled numbers inside the observed range.")
+@click.option(
+    "--draws",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write N tables of random draws, OUT-1 to OUT-N, for multiple imputation.",
+)
+@click.option(
+    "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of start and draws."
+)
+@one_line_errors(_words, _WrongUse)
+def command(
+    table: str,
+    out: str,
+    intervals: bool,
+    level: float,
+    rank: Any,
+    given: tuple[str, ...],
+    method: str,
+    ids: tuple[str, ...],
+    drop: tuple[str, ...],
+    clip: bool,
+    draws: int | None,
+    max_iter: int,
+    seed: int,
+) -> None:
+    """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no and levels in one table.
+
+    TABLE is a CSV, TSV or Parquet file, or - for CSV on standard input. Empty cells, NA, NaN, null, None and N/A are
+    gaps. What was filled, and how sure it is, is printed on standard error.
+
+    \b
+    Example:
+      colspace impute survey.csv --out filled.csv --id respondent \\
+          --kinds income=low,middle,high --kinds 'q_*=ordinal' --intervals
+      colspace impute survey.csv --out draw.parquet --draws 20
+    """
+    from .._blocks import parse_columns
+    from ..copula import CopulaImputer
+    from ..copula._imputer import check_share
+    from ..io import write_table
+    from ._cells import fit_levels, parse_kinds, read_cells, refuse_text
+
+    check_share("level", level)
+    targets = _targets(table, out, draws, intervals)
+    with warnings_on_stderr("Note"):
+        cells = read_cells(table)
+    names = list(cells.values)
+    for name in ids:
+        parse_columns([name], len(names), names, what="--id")
+    dropped = [names[j] for pattern in drop for j in parse_columns(pattern, len(names), names, what="--drop")]
+    cells = cells.without(dropped)
+    columns = [name for name in cells.values if name not in ids]
+    if not columns:
+        msg = "no columns are left beside those of --id and --drop"
+        raise ValueError(msg)
+    kinds = parse_kinds(given, columns)
+    cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
+    kinds = fit_levels(kinds, cells)
+    X = cells.values[columns]
+    refuse_text(X, kinds)
+    with_gaps = [name for name in X if X[name].isna().any()]
+    ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if intervals else []
+    for clash in [name for name in ends if name in cells.values]:
+        msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
+        raise ValueError(msg)
+    as_text = not str(targets[0]).lower().endswith((".parquet", ".pq"))
+    if not with_gaps:
+        for target in targets:
+            write_table(cells.filled(X, as_text=as_text), target)
+        click.echo(f"no gaps: wrote the table as it is to {', '.join(targets)}", err=True)
+        return
+    model = CopulaImputer(
+        rank,
+        method=method,
+        kinds=kinds or "auto",
+        clip=clip,
+        max_iter=max_iter,
+        random_state=seed,
+        verbose=True,
+    )
+    with _warnings_in_words():
+        model.fit(X)
+    lower, upper = model.interval(X, level)
+    if draws is None:
+        filled = cells.filled(model.transform(X), as_text=as_text)
+        for name in with_gaps if intervals else ():
+            for end, bound in (("lower", lower), ("upper", upper)):
+                filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
+        write_table(filled, targets[0])
+    else:
+        for target, drawn in zip(targets, model.sample(X, draws, random_state=seed), strict=True):
+            write_table(cells.filled(drawn, as_text=as_text), target)
+    _print_summary(_summary(model, X, lower, upper, level), targets)
+
+
+def _targets(table: str, out: str, draws: int | None, intervals: bool) -> list[str]:
+    """The files to write; refuses those that cannot be, and the table itself."""
+    from ..io import check_table_target
+
+    check_table_target(out)
+    targets = [out]
+    if draws is not None:
+        if out == "-":
+            msg = "--draws writes several files, and --out - is one stream; name a file, e.g. --out draw.csv"
+            raise ValueError(msg)
+        if intervals:
+            msg = "--intervals go with the filled table and --draws writes draws instead; choose one"
+            raise ValueError(msg)
+        path = Path(out)
+        suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+        stem = path.name.removesuffix(suffix)
+        targets = [str(path.with_name(f"{stem}-{i}{suffix}")) for i in range(1, draws + 1)]
+    for target in targets if table != "-" else ():
+        if Path(target).exists() and Path(table).exists() and Path(target).samefile(table):
+            msg = f"{target} is the table itself, which is never overwritten; give --out another name"
+            raise ValueError(msg)
+    return targets
+
+
+# ---------------------------------------------------------------------- what was filled
+
+
+def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
+    """The numbers of the summary."""
+    import numpy as np
+
+    reliability = model.reliability(X, measure="variance")
+    rows = []
+    for name, kind in zip(X, model.kinds_, strict=True):
+        gaps = X[name].isna().to_numpy()
+        if not gaps.any():
+            continue
+        width = np.nan
+        if kind not in ("ordinal", "binary", "constant"):
+            ends = np.quantile(X[name][~gaps].astype(float), [0.5 - level / 2, 0.5 + level / 2])
+            found = (upper[name].astype(float) - lower[name].astype(float))[gaps]
+            width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
+        rows.append(
+            {
+                "column": name,
+                "kind": kind,
+                "gaps": int(gaps.sum()),
+                "share": float(gaps.mean()),
+                "reliability": np.nan if kind == "constant" else float(reliability[name][gaps].mean()),
+                "width": width,
+            }
+        )
+    known = [row for row in rows if row["kind"] != "constant"]
+    total = sum(row["gaps"] for row in known)
+    return {
+        "shape": X.shape,
+        "rows": rows,
+        "reliability": sum(row["gaps"] * row["reliability"] for row in known) / total if total else np.nan,
+        "level": level,
+        "rank": model.n_components_,
+        "iterations": model.n_iter_,
+    }
+
+
+def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    def number(value: float) -> str:
+        return f"{value:.2f}" if not math.isnan(value) else "-"
+
+    console = Console(stderr=True, highlight=False)
+    rows, (n, p) = summary["rows"], summary["shape"]
+    gaps, level = sum(row["gaps"] for row in rows), f"{100 * summary['level']:g} %"
+    table = Table(
+        title=f"{n} rows, {p} columns: {gaps} gaps filled ({100 * gaps / (n * p):.1f} %)",
+        caption=f"reliability: 1 certain, 0 no better than the column alone; width: median {level} interval over the "
+        f"central {level} of the column",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("column")
+    table.add_column("kind")
+    for name in ("gaps", "share", "reliability", "width"):
+        table.add_column(name, justify="right")
+    for row in rows[:_MOST]:
+        table.add_row(
+            escape(row["column"]),
+            row["kind"],
+            str(row["gaps"]),
+            f"{100 * row['share']:.1f} %",
+            number(row["reliability"]),
+            number(row["width"]),
+        )
+    if len(rows) > _MOST:
+        rest = rows[_MOST:]
+        table.add_row(f"and {len(rest)} more columns", "", str(sum(row["gaps"] for row in rest)), "", "", "")
+    console.print(table)
+    console.print(
+        f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
+    )
+    for target in targets[:1] if targets[0] != "-" else ():
+        more = f" to {targets[-1]}" if len(targets) > 1 else ""
+        console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)

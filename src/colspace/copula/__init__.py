@@ -1,0 +1,7 @@
+"""Low-rank Gaussian copulas for mixed tables with gaps."""
+
+from ._bounds import error_bound
+from ._imputer import CopulaImputer
+from ._pool import Pooled, pool
+
+__all__ = ["CopulaImputer", "Pooled", "error_bound", "pool"]

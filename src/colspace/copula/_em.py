@@ -1,0 +1,357 @@
+"""Expectation-propagation EM of the low-rank Gaussian copula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..moments import Additive
+from ._estep import (
+    Array,
+    Factors,
+    FactorSums,
+    Index,
+    Rows,
+    cavity,
+    censored_law,
+    factor_sums,
+    posterior_of,
+    signal,
+    sites_of,
+    sums_by,
+    unpack,
+)
+from ._marginals import Chain, NodeSums, move, rescaled
+from ._truncated import truncated_moments
+
+DAMPING = 0.7  # of the sites of a row, which are all changed at once
+ROUNDS = 2  # times that knots are moved; more did not help
+_SMALL = 1e-10  # of a unit variance
+_PLAIN, _SLOW, _STRIDE = (
+    6,
+    0.7,
+    16.0,
+)  # iterations before any extrapolation, the ratio that calls for it, its reach
+RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
+
+
+@dataclass(frozen=True)
+class Block:
+    """Observed cells of some rows. ``exact`` and ``censored`` are positions among the cells: the former have a node
+    and the way to the next one, the latter a level; ``tau`` and ``nu`` are the sites of all cells.
+    """
+
+    rows: Rows
+    exact: Index
+    node: Index
+    part: Array
+    censored: Index
+    level: Index
+    tau: Array
+    nu: Array
+
+    @cached_property
+    def on_knots(self) -> bool:
+        """Whether every exact cell lies on a knot."""
+        return not self.part.any()
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that is learned."""
+
+    factors: Factors
+    chain: Chain
+
+
+@dataclass(frozen=True)
+class Sums(Additive):
+    """Sums of one pass: of the factors, and per column cells, squared z of knots and squared noise."""
+
+    factors: FactorSums
+    cells: Array
+    squares: Array
+    noise: Array
+    nodes: NodeSums
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How a fit went: changes of W W' per iteration, and whether the last was small enough."""
+
+    changes: tuple[float, ...]
+    converged: bool
+
+
+def exact_z(block: Block, chain: Chain) -> Array:
+    """Latent values of cells that are known exactly."""
+    if block.on_knots:
+        return chain.z[block.node]
+    after = np.minimum(block.node + 1, len(chain.z) - 1)
+    return (1.0 - block.part) * chain.z[block.node] + block.part * chain.z[after]
+
+
+def step(block: Block, state: State, knots: bool) -> tuple[Block, Sums]:
+    """One pass over a block: sums at its present sites, and the sites after them.
+
+    ``knots``: sums for the knots too.
+    """
+    f, chain, rows = state.factors, state.chain, block.rows
+    column, p, n = rows.column, rows.p, len(chain.z)
+    exact, censored = _positions(block.exact, len(column)), _positions(block.censored, len(column))
+    tau, nu = block.tau.copy(), block.nu.copy()
+    z, on_exact = exact_z(block, chain), column[exact]
+    tau[exact] = 1.0 / f.noise[on_exact]
+    nu[exact] = z * tau[exact]
+    tau_table, nu_table = rows.table(tau), rows.table(nu)
+    q = posterior_of(tau_table, nu_table, f)
+    factors = factor_sums(tau_table, nu_table, q)
+    nodes = NodeSums(np.zeros(n), np.zeros(n), np.zeros(n))
+    noise = np.zeros(p)
+    if len(block.censored) or knots:
+        m, v = signal(rows, q, f)
+        if len(block.exact):
+            if len(block.censored):
+                noise += sums_by(on_exact, (z - m[exact]) ** 2 + v[exact], p)
+            if knots:
+                law = cavity(m[exact], v[exact], tau[exact], nu[exact])
+                nodes += _knot_sums(block, *law, f.noise[on_exact], n)
+        if len(block.censored):
+            on = column[censored]
+            own = f.noise[on]
+            centre, spread = cavity(m[censored], v[censored], tau[censored], nu[censored])
+            cut = censored_law(centre, spread, own, chain.bounds, block.level, chain)
+            new = sites_of(centre, spread, own, cut)
+            tau[censored] += DAMPING * (new[0] - tau[censored])
+            nu[censored] += DAMPING * (new[1] - nu[censored])
+            share = own / (spread + own)
+            noise += sums_by(on, share * (own * (cut.variance + cut.mean**2) + spread), p)
+            nodes += _cut_sums(block, chain, spread + own, cut)
+    cells = np.bincount(column, minlength=p).astype(np.float64)
+    sums = Sums(factors, cells, sums_by(on_exact, z * z, p), noise, nodes)
+    return replace(block, tau=tau, nu=nu), sums
+
+
+def _positions(where: Index, total: int) -> Any:
+    """Positions, as a slice when they are all there are."""
+    return slice(None) if len(where) == total else where
+
+
+def _knot_sums(block: Block, m: Array, v: Array, noise: Array, n: int) -> NodeSums:
+    """Leave-one-out laws N(m, v + noise) of the exact cells, as a quadratic in their nodes."""
+    w = 1.0 / (v + noise)
+    node, part = block.node, block.part
+    after = np.minimum(node + 1, n - 1)
+    rest = 1.0 - part
+    return NodeSums(
+        sums_by(node, w * rest**2, n) + sums_by(after, w * part**2, n),
+        sums_by(node, w * part * rest, n),
+        sums_by(node, w * m * rest, n) + sums_by(after, w * m * part, n),
+    )
+
+
+def _cut_sums(block: Block, chain: Chain, variance: Array, law: Any) -> NodeSums:
+    """Log-likelihood of the cuts to second order about where they are.
+
+    With a = (low - m)/s: d/dlow = -phi(a)/(s mass), and so on; levels are summed before nodes.
+    """
+    levels, n = len(chain.level_value), len(chain.z)
+    s = np.sqrt(variance)
+    at_low, at_high = law.at_low / s, law.at_high / s
+    bounds = chain.bounds
+    low, high = chain.level_low, chain.level_high
+    finite_low, finite_high = low < n, high < n
+
+    def per_level(values: Array) -> Array:
+        return sums_by(block.level, values, levels)
+
+    a, b = (
+        np.maximum(law.low, -1e9),
+        np.minimum(law.high, 1e9),
+    )  # times a density of zero where they were infinite
+    up = per_level(at_high * (b + law.at_high) / s)
+    down = per_level(at_low * (law.at_low - a) / s)
+    across = -per_level(at_low * at_high)
+    slope_up, slope_down = per_level(at_high), -per_level(at_low)
+    diagonal = sums_by(high[finite_high], up[finite_high], n) + sums_by(low[finite_low], down[finite_low], n)
+    slope = sums_by(high[finite_high], slope_up[finite_high], n)
+    slope += sums_by(low[finite_low], slope_down[finite_low], n)
+    both = finite_low & finite_high
+    beside = sums_by(low[both], across[both], n)
+    z = bounds[:n]
+    linear = slope + diagonal * z
+    linear[:-1] += beside[:-1] * z[1:]
+    linear[1:] += beside[:-1] * z[:-1]
+    return NodeSums(diagonal, beside, linear)
+
+
+def maximise(state: State, sums: Sums, *, common: bool) -> State:
+    """The M-step: empirical-Bayes loadings, noise, expansion of the factors, and the unit diagonal."""
+    f, chain = state.factors, state.chain
+    k = f.rank
+    A = unpack(sums.factors.A, k)
+    prior = (f.W.T @ f.W + f.C.sum(axis=0)) / len(f.W) + _SMALL * np.eye(k)
+    C = np.linalg.inv(A + np.linalg.inv(prior))
+    W = np.einsum("pij,pj->pi", C, sums.factors.b)
+    second = np.einsum("pij,pij->p", A, W[:, :, None] * W[:, None, :] + C)
+    cells = np.maximum(sums.cells, 1.0)
+    continuous, limited = chain.continuous, chain.limited
+    fitted = (sums.squares + f.noise * (second - 2 * np.einsum("pi,pi->p", W, sums.factors.b))) / cells
+    spread = sums.noise / cells + f.noise * np.einsum("pij,pij->p", A, C) / cells
+    noise = np.maximum(np.where(continuous, fitted, np.where(limited | common, spread, f.noise)), 1e-6)
+    expand = np.linalg.cholesky(unpack(sums.factors.tt, k) / sums.factors.count)
+    W, C = W @ expand, expand.T @ C @ expand
+    total = noise + np.einsum("pi,pi->p", W, W)
+    noise, W, C = noise / total, W / np.sqrt(total)[:, None], C / total[:, None, None]
+    if common:
+        new = np.full(len(W), float(np.average(noise, weights=sums.cells)))
+    else:
+        loose = 4 * np.einsum("pij,pi,pj->p", C, W, W) / noise**2
+        new = shrink(noise, np.where(continuous, 2 / cells, loose))
+    scale = np.sqrt((1.0 - new) / np.maximum(1.0 - noise, 1e-12))
+    factors = Factors(W * scale[:, None], C * (scale**2)[:, None, None], new)
+    if chain.cut.any():
+        z = move(chain, sums.nodes, knots=False)
+        rest = np.where(continuous | common, 1.0, 1.0 / np.sqrt(total))
+        chain = replace(chain, z=z * rest[chain.column])
+    return State(factors, chain)
+
+
+def shrink(noise: Array, variances: Array) -> Array:
+    """Noise variances drawn to their geometric mean as far as their logarithms differ by chance.
+
+    ``variances`` are the sampling variances of the logarithms.
+    """
+    logs = np.log(noise)
+    mean, chance = float(logs.mean()), float(np.minimum(variances, 1.0).mean())
+    between = max(float(logs.var()) - chance, 0.0)
+    return np.exp(mean + between / (between + np.minimum(variances, 1.0)) * (logs - mean))
+
+
+def change(before: Array, after: Array) -> float:
+    """Change of W W', the same for every rotation of the factors, relative to the correlation that it is part of."""
+    old, new, cross = before.T @ before, after.T @ after, before.T @ after
+    moved = np.sum(old * old) + np.sum(new * new) - 2 * np.sum(cross * cross)
+    return float(np.sqrt(max(moved, 0.0) / (np.sum(old * old) + len(before))))
+
+
+Pass = Callable[[State, bool], Sums]
+
+
+def iterate(
+    run: Pass, state: State, *, common: bool, tol: float, max_iter: int, tick: Callable[[], None]
+) -> tuple[State, Trace]:
+    """E and M steps until W W' is within ``tol`` of where they lead; slow ones are extrapolated.
+
+    The distance left is that of a geometric series, change * ratio / (1 - ratio).
+    """
+    changes: list[float] = []
+    path, kept = [state], state
+    trusted = bool(state.chain.continuous.mean() > 0.5)  # sites do not follow leaps
+    while len(changes) < max_iter:
+        state = maximise(state, run(state, False), common=common)
+        changes.append(change(path[-1].factors.W, state.factors.W))
+        path = [*path[-2:], state]
+        tick()
+        recent = changes[-4:]
+        ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
+        if changes[-1] * max(ratio / (1.0 - ratio), 1.0) < tol:
+            return state, Trace(tuple(changes), True)
+        if (
+            trusted and len(path) == 2 and len(changes) > 1 and changes[-1] > 3 * changes[-2]
+        ):  # a leap that went wrong
+            state, trusted = kept, False
+            path = [state]
+        if trusted and len(changes) >= _PLAIN and len(changes) % 3 == 0 and ratio > _SLOW and len(path) == 3:
+            kept, state = state, extrapolate(*path)
+            path = [state]
+    return state, Trace(tuple(changes), False)
+
+
+def extrapolate(first: State, second: State, third: State) -> State:
+    """Where three steps of EM lead: a squared step of the polynomial extrapolation of Varadhan and Roland."""
+    theta = [np.column_stack([s.factors.W, np.log(s.factors.noise)]) for s in (first, second, third)]
+    r = theta[1] - theta[0]
+    v = theta[2] - theta[1] - r
+    bend = max(float(np.linalg.norm(v)), 1e-300)
+    length = -min(max(float(np.linalg.norm(r)) / bend, 1.0), _STRIDE)
+    W = theta[0] - 2 * length * r + length**2 * v
+    noise = np.exp(np.minimum(W[:, -1], 0.0))
+    W = W[:, :-1]
+    total = noise + np.einsum("pi,pi->p", W, W)
+    factors = Factors(W / np.sqrt(total)[:, None], third.factors.C, noise / total)
+    return replace(third, factors=factors)
+
+
+def prune(state: State, cells: Array) -> State:
+    """Factors go that are too weak to be told from noise.
+
+    In units of the noise, m cells of p columns of pure noise have a largest eigenvalue of (1 + sqrt(p/m))^2: a factor must
+    exceed that less one, and a tenth; also ``RANK_SHARE`` of the largest factor, and its own uncertainty.
+    """
+    f = state.factors
+    values, vectors = np.linalg.eigh(f.W.T @ f.W)
+    loose = np.diag(vectors.T @ f.C.sum(axis=0) @ vectors)
+    W = f.W @ vectors
+    strength = np.einsum("pi,pi,p->i", W, W, 1.0 / f.noise)
+    seen = strength > max((1.0 + np.sqrt(len(W) / cells.mean())) ** 2 - 1.0, 0.1)
+    kept = (values > RANK_SHARE * values[-1]) & (values > loose) & seen
+    kept[-1] = True
+    keep = vectors[:, kept][:, ::-1]
+    return replace(state, factors=Factors(f.W @ keep, keep.T @ f.C @ keep, f.noise))
+
+
+def level_means(chain: Chain) -> Array:
+    """E[z] of every level by itself."""
+    return truncated_moments(chain.bounds[chain.level_low], chain.bounds[chain.level_high]).mean
+
+
+def start_table(block: Block, chain: Chain) -> Any:
+    """Latent means of the observed cells, zeros elsewhere."""
+    z = np.empty(len(block.rows.row))
+    z[block.exact] = exact_z(block, chain)
+    z[block.censored] = level_means(chain)[block.level]
+    return block.rows.table(z)
+
+
+def start_sites(block: Block, state: State) -> Block:
+    """Sites of the censored cells given their own level alone."""
+    f, chain = state.factors, state.chain
+    tau, nu = np.zeros(len(block.rows.row)), np.zeros(len(block.rows.row))
+    on = block.rows.column[block.censored]
+    zero, spread = np.zeros(len(on)), 1.0 - f.noise[on]
+    law = censored_law(zero, spread, f.noise[on], chain.bounds, block.level, chain)
+    tau[block.censored], nu[block.censored] = sites_of(zero, spread, f.noise[on], law)
+    return replace(block, tau=tau, nu=nu)
+
+
+def fit_ep(
+    run: Pass,
+    state: State,
+    cells: Array,
+    *,
+    common: bool,
+    auto_rank: bool,
+    tol: float,
+    max_iter: int,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[State, list[Trace]]:
+    """EM, then twice: knots moved, EM again. ``run`` makes one pass over all blocks, ``cells`` are those of each column."""
+    state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
+    traces = [trace]
+    if auto_rank:
+        state = prune(state, cells)
+    if not np.any(~state.chain.cut):
+        return state, traces
+    for _ in range(ROUNDS):
+        sums = run(state, True)
+        state = replace(state, chain=rescaled(state.chain, move(state.chain, sums.nodes, knots=True)))
+        state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
+        traces.append(trace)
+        if auto_rank:
+            state = prune(state, cells)
+    return state, traces

@@ -1,0 +1,164 @@
+"""From numbers with gaps to observed cells."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._em import Block
+from ._estep import Array, Index, Rows, sums_by
+from ._marginals import STEPPED, Chain, place
+from ._values import Column
+
+_BLOCK = 1 << 20  # entries of the largest dense table of a block of rows
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Observed cells of new rows and their values: exact ones with their z, the others with their level."""
+
+    rows: Rows
+    exact: Index
+    z: Array
+    censored: Index
+    level: Index
+    x: Array
+
+
+def rows_per_block(p: int, k: int) -> int:
+    """Rows for which neither a dense block nor the packed factors exceed about 8 MB."""
+    return max(16, _BLOCK // max(p, k * (k + 1) // 2, 1))
+
+
+def distinct_values(X: Any) -> list[tuple[Array, Array]]:
+    """Sorted distinct observed values of each column, and their counts."""
+    if sparse.issparse(X):
+        by_column = X.tocsc()
+        parts = [
+            by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
+        ]
+    else:
+        parts = [column[~np.isnan(column)] for column in X.T]
+    return [_distinct(part) for part in parts]
+
+
+def _distinct(x: Array) -> tuple[Array, Array]:
+    values, counts = np.unique(x, return_counts=True)
+    return values, counts.astype(np.float64)
+
+
+def merge_distinct(
+    one: Sequence[tuple[Array, Array]], other: Sequence[tuple[Array, Array]]
+) -> list[tuple[Array, Array]]:
+    """Distinct values and counts of the rows of both."""
+    merged = []
+    for (x, c), (y, d) in zip(one, other, strict=True):
+        values, place_of = np.unique(np.concatenate([x, y]), return_inverse=True)
+        merged.append((values, sums_by(place_of, np.concatenate([c, d]), len(values))))
+    return merged
+
+
+def observed_cells(X: Any) -> tuple[Rows, Array]:
+    """Observed cells in row order, and their values."""
+    n, p = X.shape
+    if sparse.issparse(X):
+        row = np.repeat(np.arange(n), np.diff(X.indptr))
+        return Rows(n, p, row, X.indices.astype(np.intp)), X.data
+    row, column = np.nonzero(~np.isnan(X))
+    return Rows(n, p, row, column), X[row, column]
+
+
+def by_column(rows: Rows) -> Iterator[tuple[int, Index]]:
+    """Column and positions of its cells, for columns that have any."""
+    order = np.argsort(rows.column, kind="stable")
+    ends = np.searchsorted(rows.column[order], np.arange(rows.p + 1))
+    for j in range(rows.p):
+        if ends[j] < ends[j + 1]:
+            yield j, order[ends[j] : ends[j + 1]]
+
+
+def level_index(chain: Chain, j: int, x: Array) -> tuple[NDArray[np.bool_], Index]:
+    """Which values of column j are levels, and which levels of the whole chain."""
+    levels = chain.level_value[chain.levels(j)]
+    if not len(levels):
+        return np.zeros(len(x), dtype=bool), np.zeros(0, dtype=np.intp)
+    at = np.minimum(np.searchsorted(levels, x), len(levels) - 1)
+    found = levels[at] == x
+    return found, chain.level_start[j] + at[found]
+
+
+def training_block(X: Any, chain: Chain) -> Block:
+    """Cells of some rows, with their nodes and levels."""
+    rows, x = observed_cells(X)
+    cells = len(x)
+    is_level = np.zeros(cells, dtype=bool)
+    node, part, level = np.zeros(cells, np.intp), np.zeros(cells), np.zeros(cells, np.intp)
+    for j, where in by_column(rows):
+        found, which = level_index(chain, j, x[where])
+        is_level[where] = found
+        level[where[found]] = which
+        rest = where[~found]
+        if len(rest):
+            nodes = chain.nodes(j)
+            node[rest], part[rest] = place(x[rest], chain.x[nodes])
+            node[rest] += nodes.start
+    exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
+    zero = np.zeros(cells)
+    return Block(rows, exact, node[exact], part[exact], censored, level[censored], zero, zero)
+
+
+class UnseenValueError(ValueError):
+    """A value that the fitted column cannot have."""
+
+
+def known_rows(X: Any, chain: Chain, columns: Sequence[Column], labels: Sequence[Hashable]) -> KnownRows:
+    """Cells of new rows; values between or beyond those of the fit have their place, unseen levels have none."""
+    rows, x = observed_cells(X)
+    cells = len(x)
+    is_level = np.zeros(cells, dtype=bool)
+    z, level = np.zeros(cells), np.zeros(cells, np.intp)
+    for j, where in by_column(rows):
+        column = columns[j]
+        found, which = level_index(chain, j, x[where])
+        is_level[where] = found
+        level[where[found]] = which
+        rest = where[~found]
+        if not len(rest):
+            continue
+        if column.kind in STEPPED:
+            if column.kind != "count":
+                raise UnseenValueError(_unseen(labels[j], x[rest[0]], column))
+            near = np.abs(column.levels[:, None] - x[rest]).argmin(axis=0)
+            is_level[rest] = True
+            level[rest] = chain.level_start[j] + near
+            continue
+        if column.kind != "continuous":
+            _check_limits(labels[j], x[rest], column)
+        z[rest] = column.latent(x[rest])
+    exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
+    return KnownRows(rows, exact, z[exact], censored, level[censored], x)
+
+
+def _check_limits(label: Hashable, x: Array, column: Column) -> None:
+    low = column.x[0] if column.kind in ("lower", "two-sided") else -np.inf
+    high = column.x[-1] if column.kind in ("upper", "two-sided") else np.inf
+    outside = (x < low) | (x > high)
+    if outside.any():
+        msg = (
+            f"column {label!r}: value {x[outside][0]:g} is beyond the limit of a {column.kind} truncated column "
+            f"({low:g} to {high:g} in fit); fit on rows that have it, or make the column 'continuous'"
+        )
+        raise UnseenValueError(msg)
+
+
+def _unseen(label: Hashable, value: float, column: Column) -> str:
+    return (
+        f"column {label!r}: value {value:g} is not among the levels seen in fit "
+        f"({', '.join(f'{v:g}' for v in column.levels[:8])}{', ...' if len(column.levels) > 8 else ''}); "
+        "fit on rows that have it, or make the column 'count' or 'continuous'"
+    )

@@ -1,0 +1,376 @@
+"""CopulaImputer: gaps of mixed tables filled, with intervals, reliabilities and draws."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._progress import track
+from .._random import generator
+from .._rows import dask_partitions, is_dask
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from ._fit import CopulaModel, Parts, fit_copula, table_values
+from ._kinds import check_seen, choose_kinds, orders_of
+from ._predict import (
+    draws,
+    explained,
+    impute,
+    intervals,
+    latent_means,
+    reliabilities,
+    row_log_likelihood,
+    within,
+)
+from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
+
+Array = NDArray[np.float64]
+
+
+class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    r"""Fill the gaps of a table of any mixture of kinds by a low-rank Gaussian copula.
+
+    Every column is a monotone function of a latent normal one, and those share a few factors:
+
+    .. math:: x_j = g_j(z_j), \qquad z = W t + e, \quad t \sim N(0, I_k), \; e_j \sim N(0, \sigma_j^2),
+        \quad \lVert w_j \rVert^2 + \sigma_j^2 = 1 .
+
+    g_j is learned from the column: increasing for numbers, a step function for levels. A gap is filled by
+    :math:`g_j(E[z_j \mid \text{observed}])`, the conditional median; ``mean`` gives the conditional mean.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of factors. "auto" fits a generous number with shrunken loadings and counts those that remain.
+    method : {"ep", "paper"}, default="ep"
+        "ep": expectation propagation, empirical-Bayes loadings, marginals learned with the factors. "paper": the published EM with
+        empirical marginals.
+    noise : {"column", "common"}, default="column"
+        One noise variance per column, or one for all ("paper" always has one).
+    kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
+        Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
+        share of values at the limit); a list of levels in order makes a column of strings ordinal. Columns that
+        are not named are found automatically; ``kinds_`` shows them.
+    clip : bool, default=False
+        Keep imputations of continuous columns inside the observed range.
+    tol : float or None, default=None
+        Stop when W W' changes by less than this, relatively; None: 1e-3 ("ep") or 1e-2 ("paper").
+    max_iter : int, default=200
+        Iterations of each of the (at most three) rounds.
+    warm_start : bool, default=False
+        Start from the loadings of the last fit where their shape is the same.
+    random_state : int, RandomState or None, default=None
+        Of the randomised SVD that starts the loadings.
+    verbose : bool, default=False
+        Draw a progress bar on a terminal.
+
+    Attributes
+    ----------
+    loadings_ : ndarray (n_features, n_components)
+        W, with W'W diagonal and decreasing.
+    components_ : ndarray (n_components, n_features)
+        W'.
+    noise_variance_ : ndarray (n_features,)
+    correlation_ : ndarray (n_features, n_features)
+        W W' + diag(noise): the latent correlation.
+    kinds_ : tuple of str
+    n_components_ : int
+    n_iter_ : int
+        Iterations of all rounds.
+
+    References
+    ----------
+    Matrix completion with quantified uncertainty through low rank Gaussian copula (the paper of the method).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace import CopulaImputer
+    >>> from colspace.datasets import make_copula
+    >>> X, complete, truth = make_copula(200, 30, 2, rng=0)
+    >>> model = CopulaImputer().fit(X)
+    >>> model.n_components_
+    2
+    >>> filled = model.transform(X)
+    >>> lower, upper = model.interval(X, level=0.9)
+    >>> gaps = np.isnan(X)
+    >>> inside = (lower <= complete) & (complete <= upper)
+    >>> bool(0.85 < inside[gaps].mean() < 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "method": [StrOptions({"ep", "paper"})],
+        "noise": [StrOptions({"column", "common"})],
+        "kinds": [str, dict, None],
+        "clip": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        method: str = "ep",
+        noise: str = "column",
+        kinds: str | Mapping[Any, Any] = "auto",
+        clip: bool = False,
+        tol: float | None = None,
+        max_iter: int = 200,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.noise = noise
+        self.kinds = kinds
+        self.clip = clip
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn marginals and factors; y is ignored.
+
+        Parameters
+        ----------
+        X : array with NaN, DataFrame (pandas, polars), sparse matrix (absent: missing) or Dask collection
+        """
+        values, layout = self._read(X)
+        distinct = table_values(values)
+        kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
+        active = np.array([kind != "constant" for kind in kinds])
+        rank = self._rank(int(active.sum()))
+        tol = self.tol or (1e-3 if self.method == "ep" else 1e-2)
+        start = self.loadings_[active] if self.warm_start and hasattr(self, "loadings_") else None
+        with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
+            model = fit_copula(
+                _columns(values, active),
+                [d for d, keep in zip(distinct, active, strict=True) if keep],
+                [k for k, keep in zip(kinds, active, strict=True) if keep],
+                [name for name, keep in zip(layout.labels, active, strict=True) if keep],
+                n_components=rank,
+                method=self.method,
+                common=self.noise == "common",
+                tol=tol,
+                max_iter=self.max_iter,
+                rng=self.random_state,
+                start=start,
+                tick=advance,
+            )
+        self._store(model, layout, kinds, active, distinct)
+        if not all(trace.converged for trace in model.traces):
+            last = next(t for t in model.traces if not t.converged)
+            warnings.warn(
+                f"EM has not converged: W W' still changed by {last.changes[-1]:.3g} in iteration {len(last.changes)}, "
+                f"more than tol={tol:g}. Remedies: a larger max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _rank(self, width: int) -> int | None:
+        if isinstance(self.n_components, str):
+            return None
+        if self.n_components >= width:
+            msg = (
+                f"n_components={self.n_components} must be less than the columns that vary, n_features={width}; "
+                + (f"use at most {width - 1}, or 'auto'" if width > 1 else "use 'auto'")
+            )
+            raise ValueError(msg)
+        return int(self.n_components)
+
+    def _read(self, X: Any) -> tuple[Any, Layout]:
+        """The table as floats with gaps, and its layout."""
+        orders = orders_of(self.kinds)
+        if is_dask(X):
+            import dask
+
+            layout = learn_layout(X, orders)
+            return Parts(
+                tuple(dask.delayed(encode_table)(part, layout) for part in dask_partitions(X)[0])
+            ), layout
+        values, layout = read_table(X, orders, min_rows=2)
+        validate_data(clone(self), X, reset=True, skip_check_array=True)  # names that scikit-learn refuses
+        return values, layout
+
+    def _store(
+        self,
+        model: CopulaModel,
+        layout: Layout,
+        kinds: tuple[str, ...],
+        active: NDArray[np.bool_],
+        distinct: Any,
+    ) -> None:
+        f, p = model.factors, len(kinds)
+        self.n_features_in_ = p
+        names = layout.names
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._model, self._layout, self._active = model, layout, active
+        self._seen = tuple(values for values, _ in distinct)
+        self.kinds_ = kinds
+        self.n_components_ = f.rank
+        self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
+        self.loadings_ = np.zeros((p, f.rank))
+        self.loadings_[active] = f.W
+        self.noise_variance_ = np.ones(p)
+        self.noise_variance_[active] = f.noise
+
+    @property
+    def components_(self) -> Array:
+        """W', n_components x n_features."""
+        return self.loadings_.T
+
+    @property
+    def correlation_(self) -> Array:
+        """Latent correlation W W' + diag(noise), n_features x n_features."""
+        return self.loadings_ @ self.loadings_.T + np.diag(self.noise_variance_)
+
+    # ------------------------------------------------------------------ what is known of the gaps
+
+    def transform(self, X: Any) -> Any:
+        """Every gap filled by g(E[z | observed]), its conditional median; same container, names and types as X."""
+        values, layout = self._encode(X)
+        return decode_table(self._whole(impute(self._part(values), self._model, clip=self.clip)), X, layout)
+
+    def mean(self, X: Any) -> Any:
+        """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.
+
+        Levels that are not numbers count 0, 1, 2, ...
+        """
+        values, layout = self._encode(X)
+        filled = impute(self._part(values), self._model, clip=self.clip, expected=True)
+        return float_table(self._whole(filled), X, layout)
+
+    def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
+
+        Both in the container of X; observed cells are their own ends.
+        """
+        values, layout = self._encode(X)
+        check_share("level", level)
+        ends = intervals(self._part(values), self._model, level, clip=self.clip)
+        lower, upper = (decode_table(self._whole(end), X, layout) for end in ends)
+        return lower, upper
+
+    def probability_within(self, X: Any, d: float = 0, *, bound: bool = False) -> Any:
+        """Probability that each gap's value is within d of its imputation, 1 where observed.
+
+        d counts levels in stepped columns and is in units of x in others. ``bound=True`` gives the lower bound
+        1 - Var[z] / d_j^2 of the paper instead of the model's probability.
+        """
+        values, layout = self._encode(X)
+        if not d >= 0:
+            msg = f"d={d!r} must be at least 0: a number of levels, or a distance in units of the column"
+            raise ValueError(msg)
+        found = within(self._part(values), self._model, d, bound=bound)
+        return float_table(self._whole(found, 1.0), X, layout)
+
+    def reliability(self, X: Any, measure: str = "paper") -> Any:
+        """How far each gap's imputation is to be trusted (more is better), NaN where observed.
+
+        "paper": the probability of the imputed level in stepped columns; in others the share of the squared interval
+        lengths of all gaps that is not this one's, over that of the squared imputations. Compare within one of these two.
+        "variance": 1 - Var[z | observed], comparable over all columns.
+        """
+        values, layout = self._encode(X)
+        if measure not in ("paper", "variance"):
+            msg = f"measure={measure!r} must be 'paper' or 'variance'"
+            raise ValueError(msg)
+        found = (reliabilities if measure == "paper" else explained)(self._part(values), self._model)
+        return float_table(self._whole(found, np.nan), X, layout)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
+        """Tables whose gaps are independent draws from their joint law given what is observed.
+
+        For multiple imputation: analyse each and combine with `colspace.copula.pool`.
+        """
+        values, layout = self._encode(X)
+        if n_samples < 1 or int(n_samples) != n_samples:
+            msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
+            raise ValueError(msg)
+        found = draws(
+            self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip
+        )
+        return [decode_table(self._whole(table), X, layout) for table in found]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean over rows of the approximate log density of what is observed; y is ignored."""
+        values, _ = self._encode(X)
+        return float(np.mean(row_log_likelihood(self._part(values), self._model)))
+
+    def latent(self, X: Any) -> Array:
+        """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""
+        values, _ = self._encode(X)
+        return latent_means(self._part(values), self._model)
+
+    def _encode(self, X: Any) -> tuple[Any, Layout]:
+        check_is_fitted(self)
+        if is_dask(X):
+            msg = "X is a Dask collection; apply the fitted imputer to its partitions: X.map_partitions(model.transform)"
+            raise TypeError(msg)
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        values = encode_table(X, self._layout)
+        check_seen(values, self._seen, self.kinds_, self._layout)
+        return values, self._layout
+
+    def _part(self, values: Any) -> Any:
+        """The columns that vary."""
+        return _columns(values, self._active)
+
+    def _whole(self, found: Array, constant: float | None = None) -> Array:
+        """All columns: those of the model as found, constant ones with their value, or ``constant``."""
+        if self._active.all():
+            return found
+        out = np.empty((found.shape[0], len(self._active)))
+        out[:, self._active] = found
+        still = ~self._active
+        out[:, still] = [seen[0] for seen, flat in zip(self._seen, still, strict=True) if flat]
+        if constant is not None:
+            out[:, still] = constant
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _columns(values: Any, active: NDArray[np.bool_]) -> Any:
+    """The columns that vary."""
+    if active.all():
+        return values
+    kept = np.flatnonzero(active)
+    return values.columns(kept) if isinstance(values, Parts) else values[:, kept]
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what is not between 0 and 1."""
+    if not 0 < value < 1:
+        msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
+        raise ValueError(msg)

@@ -1,0 +1,131 @@
+"""The published EM: one Jacobi step for the truncated moments, maximum likelihood, one noise for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..moments import Additive
+from ._em import Block, State, Trace, change, exact_z
+from ._estep import (
+    Array,
+    Factors,
+    Posterior,
+    cavity,
+    censored_law,
+    pack,
+    posterior,
+    signal,
+    sums_by,
+    unpack,
+)
+
+
+@dataclass(frozen=True)
+class PaperSums(Additive):
+    """Per column sum E[tt'] (packed), sum E[z t'], sum E[z^2], cells."""
+
+    count: int
+    tt: Array
+    zt: Array
+    zz: Array
+    cells: Array
+
+
+def paper_sites(block: Block, state: State) -> tuple[Array, Array, Posterior]:
+    """E[z] and Var[z] of the observed cells after one Jacobi step, and the factors given all z as they were.
+
+    ``block.nu`` holds E[z] of the censored cells.
+    """
+    f, rows = state.factors, block.rows
+    mean, variance = block.nu.copy(), np.zeros(len(block.nu))
+    mean[block.exact] = exact_z(block, state.chain)
+    precision = 1.0 / f.noise[rows.column]
+    q = posterior(rows, precision, mean * precision, f)
+    if len(block.censored):
+        where, on = block.censored, rows.column[block.censored]
+        m, v = signal(rows, q, f)
+        centre, spread = cavity(m[where], v[where], precision[where], mean[where] * precision[where])
+        law = censored_law(centre, spread, f.noise[on], state.chain.bounds, block.level, state.chain)
+        total = spread + f.noise[on]
+        mean[where] = centre + np.sqrt(total) * law.mean
+        variance[where] = total * law.variance
+    return mean, variance, q
+
+
+def paper_posterior(
+    block: Block, mean: Array, variance: Array, q: Posterior, f: Factors
+) -> tuple[Posterior, Array]:
+    """Mean and covariance of the factors given E[z] and Var[z], and V W' Var[z] W V alone (packed)."""
+    rows, k = block.rows, f.rank
+    precision = 1.0 / f.noise[rows.column]
+    V = unpack(q.V, k)
+    t = np.einsum("nij,nj->ni", V, np.asarray(rows.table(mean * precision) @ f.W))
+    if not variance.any():
+        return Posterior(t, q.V), np.zeros_like(q.V)
+    inner = unpack(
+        np.asarray(rows.table(variance * precision**2) @ pack(f.W[:, :, None] * f.W[:, None, :])), k
+    )
+    added = pack(V @ inner @ V)
+    return Posterior(t, q.V + added), added
+
+
+def paper_step(block: Block, state: State) -> tuple[Block, PaperSums]:
+    """One pass over a block."""
+    f, rows = state.factors, block.rows
+    k, p = f.rank, rows.p
+    mean, variance, q = paper_sites(block, state)
+    full, _ = paper_posterior(block, mean, variance, q, f)
+    i, j = np.triu_indices(k)
+    second = full.V + full.t[:, i] * full.t[:, j]
+    ones = rows.table(np.ones(len(mean)))
+    zt = np.asarray(rows.table(mean).T @ full.t)
+    if variance.any():  # Cov(z, t) = Var[z] w' M^-1
+        weighted = unpack(np.asarray(rows.table(variance / f.noise[rows.column]).T @ q.V), k)
+        zt = zt + np.einsum("pij,pj->pi", weighted, f.W)
+    sums = PaperSums(
+        rows.n,
+        np.asarray(ones.T @ second),
+        zt,
+        sums_by(rows.column, mean**2 + variance, p),
+        np.bincount(rows.column, minlength=p).astype(np.float64),
+    )
+    return replace(block, nu=mean), sums
+
+
+def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State:
+    """w_j = E[z t'] E[tt']^-1 and one noise, then (``unit``) the unit diagonal."""
+    k = state.factors.rank
+    A = unpack(sums.tt, k)
+    W = np.asarray(np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0], dtype=np.float64)
+    total = sums.zz - 2 * np.einsum("pi,pi->p", W, sums.zt) + np.einsum("pij,pi,pj->p", A, W, W)
+    noise = float(total.sum() / sums.cells.sum())
+    if unit:
+        length = np.einsum("pi,pi->p", W, W)
+        noise = float(np.mean(noise / (noise + length)))
+        W *= np.sqrt((1.0 - noise) / np.maximum(length, 1e-12))[:, None]
+    return replace(state, factors=Factors(W, np.zeros((len(W), k, k)), np.full(len(W), noise)))
+
+
+def fit_paper(
+    run: Callable[[State], PaperSums],
+    state: State,
+    *,
+    tol: float,
+    max_iter: int,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[State, list[Trace]]:
+    """EM until the loadings change by less than ``tol``."""
+    f = state.factors
+    state = replace(state, factors=Factors(f.W, np.zeros_like(f.C), np.full(len(f.W), float(f.noise.mean()))))
+    changes: list[float] = []
+    while len(changes) < max_iter:
+        new = paper_maximise(state, run(state))
+        changes.append(0.5 * change(state.factors.W, new.factors.W))
+        state = new
+        tick()
+        if changes[-1] < tol:
+            return state, [Trace(tuple(changes), True)]
+    return state, [Trace(tuple(changes), False)]

@@ -1,0 +1,345 @@
+"""Laws of cells given the rest of their row, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ._em import DAMPING, Block, level_means, start_sites
+from ._encode import KnownRows, by_column, known_rows, rows_per_block
+from ._estep import (
+    Array,
+    Factors,
+    Index,
+    Posterior,
+    Rows,
+    cavity,
+    censored_law,
+    doubled,
+    pack,
+    posterior,
+    signal,
+    sites_of,
+    sums_by,
+    unpack,
+)
+from ._fit import CopulaModel
+from ._marginals import STEPPED
+from ._truncated import log_mass
+
+SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them
+
+
+@dataclass(frozen=True)
+class RowLaws:
+    """Factors of some rows given their observed cells; sites of those cells."""
+
+    known: KnownRows
+    posterior: Posterior
+    tau: Array
+    nu: Array
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some rows of many: their ``index``, ``cells``, and the censored ones of these, ``own`` among them, ``on`` in all."""
+
+    rows: Rows
+    index: Index
+    cells: Index
+    own: Index
+    on: Index
+    level: Index
+
+    @classmethod
+    def of(cls, known: KnownRows, index: Index) -> _Part:
+        rows = known.rows
+        place = np.full(rows.n, -1)
+        place[index] = np.arange(len(index))
+        cells = np.flatnonzero(place[rows.row] >= 0)
+        level = np.full(len(rows.row), -1)
+        level[known.censored] = known.level
+        own = np.flatnonzero(level[cells] >= 0)
+        part = Rows(len(index), rows.p, place[rows.row[cells]], rows.column[cells])
+        return cls(part, index, cells, own, cells[own], level[cells[own]])
+
+
+def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
+    """Sweep the sites of each row until its factors stay; every row by itself, so batches do not matter."""
+    state, rows = model.state, known.rows
+    f, column = state.factors, rows.column
+    paper = model.method == "paper"
+    tau, nu = np.zeros(len(column)), np.zeros(len(column))
+    if paper:
+        tau = 1.0 / f.noise[column]
+        nu[known.censored] = level_means(state.chain)[known.level] * tau[known.censored]
+    elif len(known.censored):
+        none = np.zeros(0)
+        block = Block(rows, known.exact, none.astype(np.intp), none, known.censored, known.level, tau, nu)
+        block = start_sites(block, state)
+        tau, nu = block.tau, block.nu
+    tau[known.exact] = 1.0 / f.noise[column[known.exact]]
+    nu[known.exact] = known.z * tau[known.exact]
+    variance = np.zeros(len(column))
+    q = posterior(rows, tau, nu, f)
+    part = _Part.of(known, np.unique(rows.row[known.censored]))
+    active = np.ones(part.rows.n, dtype=bool)
+    for sweep in range(SWEEPS):
+        if not active.any():
+            break
+        if active.sum() < 0.7 * len(active):
+            part = _Part.of(known, part.index[active])
+            active = np.ones(part.rows.n, dtype=bool)
+        noise = f.noise[column[part.on]]
+        before = Posterior(q.t[part.index], q.V[part.index])
+        m, v = signal(part.rows, before, f)
+        centre, spread = cavity(m[part.own], v[part.own], tau[part.on], nu[part.on])
+        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain)
+        moving = active[part.rows.row[part.own]]
+        on = part.on[moving]
+        if paper:
+            total = spread + noise
+            nu[on] = ((centre + np.sqrt(total) * law.mean) * tau[part.on])[moving]
+            variance[on] = (total * law.variance)[moving]
+        else:
+            new = sites_of(centre, spread, noise, law)
+            pace = 1.0 if sweep < FREE else DAMPING
+            tau[on] += pace * (new[0][moving] - tau[on])
+            nu[on] += pace * (new[1][moving] - nu[on])
+        after = posterior(part.rows, tau[part.cells], nu[part.cells], f)
+        moved = np.abs(after.t - before.t).max(axis=1) + np.abs(after.V - before.V).max(axis=1)
+        rows_now = part.index[active]
+        q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
+        active &= moved > SETTLED
+    if paper and len(known.censored):
+        V = unpack(q.V, f.rank)
+        products = pack(f.W[:, :, None] * f.W[:, None, :])
+        inner = unpack(np.asarray(rows.table(variance * tau**2) @ products), f.rank)
+        q = Posterior(q.t, q.V + pack(V @ inner @ V))
+    return RowLaws(known, q, tau, nu)
+
+
+def latent_laws(q: Posterior, f: Factors) -> tuple[Array, Array]:
+    """Mean and variance of z, every row and column; uncertain loadings and noise included."""
+    k = f.rank
+    i, j = np.triu_indices(k)
+    loose = pack(f.C)
+    variance = doubled(q.V, k) @ (pack(f.W[:, :, None] * f.W[:, None, :]) + loose).T
+    if loose.any():
+        variance += doubled(q.t[:, i] * q.t[:, j], k) @ loose.T
+    variance += f.noise
+    return q.t @ f.W.T, variance
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Missing cells of one column in some rows, with their latent laws."""
+
+    column: int
+    rows: Index
+    mean: Array
+    sd: Array
+
+
+def gaps(X: Any, model: CopulaModel) -> Iterator[Gaps]:
+    """Missing cells, block of rows by block of rows, column by column."""
+    p = len(model.columns)
+    size = rows_per_block(p, model.factors.rank)
+    for a in range(0, X.shape[0], size):
+        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
+        laws = row_laws(known, model)
+        mean, variance = latent_laws(laws.posterior, model.factors)
+        missing = np.ones(mean.shape, dtype=bool)
+        missing[known.rows.row, known.rows.column] = False
+        for j in np.flatnonzero(missing.any(axis=0)):
+            rows = np.flatnonzero(missing[:, j])
+            yield Gaps(int(j), a + rows, mean[rows, j], np.sqrt(variance[rows, j]))
+
+
+def dense(X: Any) -> Array:
+    """The table as an array of its own, NaN where nothing is observed."""
+    if not hasattr(X, "tocoo"):
+        return np.array(X, dtype=np.float64)
+    out = np.full(X.shape, np.nan)
+    cells = X.tocoo()
+    out[cells.row, cells.col] = cells.data
+    return out
+
+
+def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
+    """Every gap filled by g(E z), or by E[g(z)]."""
+    out = dense(X)
+    for gap in gaps(X, model):
+        column = model.columns[gap.column]
+        limits = column.limits if clip else None
+        if expected:
+            out[gap.rows, gap.column] = column.expectation(gap.mean, gap.sd, limits)
+        else:
+            x = column.values(gap.mean)
+            out[gap.rows, gap.column] = x if limits is None else np.clip(x, *limits)
+    return out
+
+
+def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, Array]:
+    """Latent ends of the central interval.
+
+    For columns whose marginal was learned from m cells the variance grows by 1 + (z_max - z_min) / (2 s m), and at an
+    end e by s / (2 m phi(e)), s the mean standard deviation of a cell given the others.
+    """
+    q = ndtri(0.5 + 0.5 * level)
+    column, j = model.columns[gap.column], gap.column
+    variance = gap.sd**2
+    if model.method == "paper" or column.kind in STEPPED:
+        return gap.mean - q * gap.sd, gap.mean + q * gap.sd
+    m, s = model.cells[j], model.loose[j]
+    variance = variance * (1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m))
+    ends = []
+    for side in (-1.0, 1.0):
+        end = np.clip(gap.mean + side * q * np.sqrt(variance), column.z[0], column.z[-1])
+        density = np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)
+        ends.append(gap.mean + side * q * np.sqrt(variance + s / (2.0 * m * density)))
+    return ends[0], ends[1]
+
+
+def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[Array, Array]:
+    """Lower and upper ends; an observed cell is its own interval."""
+    lower, upper = dense(X), dense(X)
+    for gap in gaps(X, model):
+        column = model.columns[gap.column]
+        for table, end in zip((lower, upper), interval_ends(gap, model, level), strict=True):
+            x = column.values(end)
+            table[gap.rows, gap.column] = np.clip(x, *column.limits) if clip else x
+    return lower, upper
+
+
+def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
+    """Probability that a gap's value is within d (levels of a stepped column) of its imputation; 1 where observed.
+
+    ``bound``: 1 - Var[z] / d_j^2 of Theorem 4 instead of the probability under the model.
+    """
+    out = np.ones(X.shape)
+    for gap in gaps(X, model):
+        column = model.columns[gap.column]
+        if column.kind in STEPPED:
+            edges = np.concatenate([[-np.inf], column.z, [np.inf]])
+            level = np.searchsorted(column.z, gap.mean, side="left")
+            low = edges[np.maximum(level - int(d), 0)]
+            high = edges[np.minimum(level + 1 + int(d), len(edges) - 1)]
+        else:
+            x = column.values(gap.mean)
+            low, high = column.latent(x - d), column.latent(x + d)
+            low = np.where(x - d < column.x[0], low if column.tails[0] else -np.inf, low)
+            high = np.where(x + d > column.x[-1], high if column.tails[1] else np.inf, high)
+        if bound:
+            reach = np.minimum(gap.mean - low, high - gap.mean)
+            with np.errstate(divide="ignore"):
+                p = np.maximum(1.0 - gap.sd**2 / reach**2, 0.0)
+        else:
+            p = ndtr((high - gap.mean) / gap.sd) - ndtr((low - gap.mean) / gap.sd)
+        out[gap.rows, gap.column] = p
+    return out
+
+
+def reliabilities(X: Any, model: CopulaModel) -> Array:
+    """Stepped columns: probability of the imputed level. Others: (||D||^2 - D_ij^2) / (||Xh||^2 - Xh_ij^2).
+
+    D are the lengths of 95 % intervals and Xh the imputations of all gaps; NaN where observed.
+    """
+    out = np.full(X.shape, np.nan)
+    found: list[tuple[Gaps, Array, Array]] = []
+    for gap in gaps(X, model):
+        column = model.columns[gap.column]
+        if column.kind in STEPPED:
+            level = np.searchsorted(column.z, gap.mean, side="left")
+            p = column.probabilities(gap.mean, gap.sd)
+            out[gap.rows, gap.column] = p[np.arange(len(level)), level]
+        else:
+            low, high = interval_ends(gap, model, 0.95)
+            found.append((gap, (column.values(high) - column.values(low)) ** 2, column.values(gap.mean) ** 2))
+    width = sum(float(d.sum()) for _, d, _ in found)
+    size = sum(float(x.sum()) for _, _, x in found)
+    for gap, d, x in found:
+        out[gap.rows, gap.column] = (width - d) / np.maximum(size - x, np.finfo(float).tiny)
+    return out
+
+
+def explained(X: Any, model: CopulaModel) -> Array:
+    """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed."""
+    out = np.full(X.shape, np.nan)
+    for gap in gaps(X, model):
+        out[gap.rows, gap.column] = np.maximum(1.0 - gap.sd**2, 0.0)
+    return out
+
+
+def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
+    """Tables whose gaps are drawn from their joint law given the row; loadings are drawn once for each table."""
+    f, k, p = model.factors, model.factors.rank, len(model.columns)
+    out = [dense(X) for _ in range(n_samples)]
+    root = np.linalg.cholesky(f.C + 1e-15 * np.eye(k))
+    loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
+    size = rows_per_block(p, k)
+    for a in range(0, X.shape[0], size):
+        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
+        q = row_laws(known, model).posterior
+        spread = np.linalg.cholesky(unpack(q.V, k))
+        missing = np.ones((known.rows.n, p), dtype=bool)
+        missing[known.rows.row, known.rows.column] = False
+        for table, W in zip(out, loadings, strict=True):
+            t = q.t + np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
+            z = t @ W.T + np.sqrt(f.noise) * rng.standard_normal(missing.shape)
+            for j in np.flatnonzero(missing.any(axis=0)):
+                rows = np.flatnonzero(missing[:, j])
+                column = model.columns[j]
+                x = column.values(z[rows, j])
+                table[a + rows, j] = np.clip(x, *column.limits) if clip else x
+    return out
+
+
+def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
+    """Approximate log density of the observed cells of each row, by expectation propagation."""
+    f, k = model.factors, model.factors.rank
+    out = np.zeros(X.shape[0])
+    size = rows_per_block(len(model.columns), k)
+    for a in range(0, X.shape[0], size):
+        part = X[a : a + size]
+        known = known_rows(part, model.state.chain, model.columns, model.labels)
+        laws = row_laws(known, model)
+        rows, q, tau, nu = known.rows, laws.posterior, laws.tau, laws.nu
+        constant = np.zeros(len(rows.row))
+        on = rows.column[known.exact]
+        constant[known.exact] = -0.5 * (np.log(2 * np.pi * f.noise[on]) + known.z**2 / f.noise[on])
+        for j, where in by_column(rows):
+            exact = where[np.isin(where, known.exact)] if len(known.censored) else where
+            if len(exact):
+                constant[exact] += model.columns[j].log_slope(known.x[exact])
+        if len(known.censored):
+            m, v = signal(rows, q, f)
+            where = known.censored
+            centre, spread = cavity(m[where], v[where], tau[where], nu[where])
+            noise = f.noise[rows.column[where]]
+            law = censored_law(
+                centre, spread, noise, model.state.chain.bounds, known.level, model.state.chain
+            )
+            grown = 1.0 + tau[where] * spread
+            shift = spread * nu[where] ** 2 + 2 * centre * nu[where] - tau[where] * centre**2
+            constant[where] = log_mass(law.low, law.high) + 0.5 * np.log(grown) - 0.5 * shift / grown
+        weighted = np.asarray(rows.table(nu) @ f.W)
+        total = sums_by(rows.row, constant, rows.n) + 0.5 * np.einsum("ni,ni->n", q.t, weighted)
+        out[a : a + size] = total + 0.5 * np.linalg.slogdet(unpack(q.V, k))[1]
+    return out
+
+
+def latent_means(X: Any, model: CopulaModel) -> Array:
+    """E[t | observed] of every row."""
+    size = rows_per_block(len(model.columns), model.factors.rank)
+    parts = [
+        row_laws(
+            known_rows(X[a : a + size], model.state.chain, model.columns, model.labels), model
+        ).posterior.t
+        for a in range(0, X.shape[0], size)
+    ]
+    return np.vstack(parts)
