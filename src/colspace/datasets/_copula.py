@@ -276,6 +276,17 @@ def load_ratings(file: str | Path | None = None, *, fewest: int = 50) -> csr_arr
     file : ``ratings.dat`` (user::item::rating::time) or ``ratings.csv`` (a header, then commas); None takes
         one of them in the folder that the environment variable COLSPACE_DATA names.
     fewest : ratings an item needs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from colspace.datasets import load_ratings
+    >>> file = Path(tempfile.mkdtemp()) / "ratings.dat"
+    >>> _ = file.write_text("1::7::5::97\\n1::9::3::97\\n2::7::4::98\\n")
+    >>> load_ratings(file, fewest=1).toarray()
+    array([[5., 3.],
+           [4., 0.]])
     """
     path = _ratings_file(file)
     text = path.read_text().replace("::", ",")
