@@ -31,11 +31,10 @@ from ._truncated import truncated_moments
 DAMPING = 0.7  # of the sites of a row, which are all changed at once
 ROUNDS = 2  # times that knots are moved; more did not help
 _SMALL = 1e-10  # of a unit variance
-_PLAIN, _SLOW, _STRIDE = (
-    6,
-    0.7,
-    16.0,
-)  # iterations before any extrapolation, the ratio that calls for it, its reach
+_PLAIN = 6  # iterations before factors go or steps are extrapolated
+_SLOW = 0.7  # ratio of changes that calls for an extrapolation
+_STRIDE = 16.0  # its reach, in steps
+_LOOSER = 4.0  # tolerance of rounds that others follow
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
 
 
@@ -70,12 +69,15 @@ class State:
 
 @dataclass(frozen=True)
 class Sums(Additive):
-    """Sums of one pass: of the factors, and per column cells, squared z of knots and squared noise."""
+    """Sums of one pass: of the factors, and per column cells, squared z of knots, squared noise, and (with knots) the
+    standard deviation of a cell given the others.
+    """
 
     factors: FactorSums
     cells: Array
     squares: Array
     noise: Array
+    loose: Array
     nodes: NodeSums
 
 
@@ -111,15 +113,17 @@ def step(block: Block, state: State, knots: bool) -> tuple[Block, Sums]:
     q = posterior_of(tau_table, nu_table, f)
     factors = factor_sums(tau_table, nu_table, q)
     nodes = NodeSums(np.zeros(n), np.zeros(n), np.zeros(n))
-    noise = np.zeros(p)
+    noise, loose = np.zeros(p), np.zeros(p)
     if len(block.censored) or knots:
         m, v = signal(rows, q, f)
         if len(block.exact):
             if len(block.censored):
                 noise += sums_by(on_exact, (z - m[exact]) ** 2 + v[exact], p)
             if knots:
-                law = cavity(m[exact], v[exact], tau[exact], nu[exact])
-                nodes += _knot_sums(block, *law, f.noise[on_exact], n)
+                centre, spread = cavity(m[exact], v[exact], tau[exact], nu[exact])
+                spread += f.noise[on_exact]
+                nodes += _knot_sums(block, centre, spread, n)
+                loose += sums_by(on_exact, np.sqrt(spread), p)
         if len(block.censored):
             on = column[censored]
             own = f.noise[on]
@@ -132,7 +136,7 @@ def step(block: Block, state: State, knots: bool) -> tuple[Block, Sums]:
             noise += sums_by(on, share * (own * (cut.variance + cut.mean**2) + spread), p)
             nodes += _cut_sums(block, chain, spread + own, cut)
     cells = np.bincount(column, minlength=p).astype(np.float64)
-    sums = Sums(factors, cells, sums_by(on_exact, z * z, p), noise, nodes)
+    sums = Sums(factors, cells, sums_by(on_exact, z * z, p), noise, loose, nodes)
     return replace(block, tau=tau, nu=nu), sums
 
 
@@ -141,10 +145,12 @@ def _positions(where: Index, total: int) -> Any:
     return slice(None) if len(where) == total else where
 
 
-def _knot_sums(block: Block, m: Array, v: Array, noise: Array, n: int) -> NodeSums:
-    """Leave-one-out laws N(m, v + noise) of the exact cells, as a quadratic in their nodes."""
-    w = 1.0 / (v + noise)
+def _knot_sums(block: Block, m: Array, v: Array, n: int) -> NodeSums:
+    """Leave-one-out laws N(m, v) of the exact cells, as a quadratic in their nodes."""
+    w = 1.0 / v
     node, part = block.node, block.part
+    if block.on_knots:
+        return NodeSums(sums_by(node, w, n), np.zeros(n), sums_by(node, w * m, n))
     after = np.minimum(node + 1, n - 1)
     rest = 1.0 - part
     return NodeSums(
@@ -243,23 +249,37 @@ Pass = Callable[[State, bool], Sums]
 
 
 def iterate(
-    run: Pass, state: State, *, common: bool, tol: float, max_iter: int, tick: Callable[[], None]
+    run: Pass,
+    state: State,
+    cells: Array | None,
+    *,
+    common: bool,
+    tol: float,
+    max_iter: int,
+    tick: Callable[[], None],
 ) -> tuple[State, Trace]:
-    """E and M steps until W W' is within ``tol`` of where they lead; slow ones are extrapolated.
+    """E and M steps until W W' changes by less than ``tol``.
 
-    The distance left is that of a geometric series, change * ratio / (1 - ratio).
+    Where most columns are continuous, slow steps are extrapolated and ``tol`` is for the distance left, that of a geometric
+    series, change * ratio / (1 - ratio). With ``cells`` of the columns, factors that are none go on the way.
     """
     changes: list[float] = []
     path, kept = [state], state
-    trusted = bool(state.chain.continuous.mean() > 0.5)  # sites do not follow leaps
+    patient = bool(state.chain.continuous.mean() > 0.5)
+    trusted = patient  # sites do not follow leaps
     while len(changes) < max_iter:
         state = maximise(state, run(state, False), common=common)
         changes.append(change(path[-1].factors.W, state.factors.W))
         path = [*path[-2:], state]
         tick()
+        if cells is not None and len(changes) >= _PLAIN:
+            pruned = prune(state, cells)
+            if pruned.factors.rank < state.factors.rank:
+                state, path = pruned, [pruned]
+                continue
         recent = changes[-4:]
         ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
-        if changes[-1] * max(ratio / (1.0 - ratio), 1.0) < tol:
+        if changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0) < tol:
             return state, Trace(tuple(changes), True)
         if (
             trusted and len(path) == 2 and len(changes) > 1 and changes[-1] > 3 * changes[-2]
@@ -339,19 +359,21 @@ def fit_ep(
     tol: float,
     max_iter: int,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[State, list[Trace]]:
-    """EM, then twice: knots moved, EM again. ``run`` makes one pass over all blocks, ``cells`` are those of each column."""
-    state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
-    traces = [trace]
-    if auto_rank:
-        state = prune(state, cells)
-    if not np.any(~state.chain.cut):
-        return state, traces
-    for _ in range(ROUNDS):
-        sums = run(state, True)
-        state = replace(state, chain=rescaled(state.chain, move(state.chain, sums.nodes, knots=True)))
-        state, trace = iterate(run, state, common=common, tol=tol, max_iter=max_iter, tick=tick)
+) -> tuple[State, list[Trace], Array]:
+    """EM, then twice: knots moved, EM again. ``run`` makes one pass over all blocks, ``cells`` are those of each column.
+
+    Also gives the mean standard deviation of an exact cell given the others, by column.
+    """
+    some = cells if auto_rank else None
+    rounds = ROUNDS if np.any(~state.chain.cut) else 0
+    traces: list[Trace] = []
+    loose = np.ones(len(cells))
+    for left in range(rounds, -1, -1):
+        near = tol if auto_rank or not left else _LOOSER * tol  # knots move after it anyway
+        state, trace = iterate(run, state, some, common=common, tol=near, max_iter=max_iter, tick=tick)
         traces.append(trace)
-        if auto_rank:
-            state = prune(state, cells)
-    return state, traces
+        if left:
+            sums = run(state, True)
+            loose = np.where(sums.loose > 0, sums.loose / cells, 1.0)
+            state = replace(state, chain=rescaled(state.chain, move(state.chain, sums.nodes, knots=True)))
+    return prune(state, cells) if auto_rank else state, traces, loose

@@ -75,8 +75,8 @@ def observed_cells(X: Any) -> tuple[Rows, Array]:
 
 def by_column(rows: Rows) -> Iterator[tuple[int, Index]]:
     """Column and positions of its cells, for columns that have any."""
-    order = np.argsort(rows.column, kind="stable")
-    ends = np.searchsorted(rows.column[order], np.arange(rows.p + 1))
+    order = np.argsort(rows.column.astype(np.uint16 if rows.p <= 65_536 else np.int64), kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(rows.column, minlength=rows.p))])
     for j in range(rows.p):
         if ends[j] < ends[j + 1]:
             yield j, order[ends[j] : ends[j + 1]]

@@ -17,7 +17,6 @@ from ._em import (
     Block,
     State,
     Trace,
-    exact_z,
     fit_ep,
     level_means,
     start_sites,
@@ -25,17 +24,15 @@ from ._em import (
     step,
 )
 from ._encode import distinct_values, merge_distinct, rows_per_block, training_block
-from ._estep import Array, Factors, Index, cavity, posterior, signal, sums_by
+from ._estep import Array, Factors, Index
 from ._marginals import Chain, build_chain
 from ._paper import fit_paper, paper_step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
-_NARROW, _PRINCIPAL = (
-    400,
-    6,
-)  # columns up to which all correlations are formed, and rounds of principal factors
+_NARROW = 400  # columns up to which all correlations are formed
+_PRINCIPAL = 3  # rounds of principal factors
 
 
 @dataclass(frozen=True)
@@ -192,9 +189,17 @@ def leading_vectors(passes: Passes, chain: Chain, k: int, rng: Any) -> Array:
         basis = np.linalg.qr(passes.total(_gram_times, chain, basis))[0]
     values, vectors = np.linalg.eigh(basis.T @ passes.total(_gram_times, chain, basis))
     right = basis @ vectors[:, ::-1][:, :k]
-    return np.asarray(
-        right * np.sqrt(np.maximum(values[::-1][:k], 0.0) * rows) * (p / cells), dtype=np.float64
-    )
+    share, ratio = cells / (rows * p), p / rows
+    return right * np.sqrt(signal_variance(values[::-1][:k] / (rows * share), ratio) / share)
+
+
+def signal_variance(values: Array, ratio: float) -> Array:
+    """What a factor adds to unit noise, from eigenvalues of a sample covariance of ``ratio`` columns per row.
+
+    The inverse of y = (1 + l)(1 + ratio / l), where it has one; else a small value.
+    """
+    rest = values - 1.0 - ratio
+    return np.maximum(0.5 * (rest + np.sqrt(np.maximum(rest**2 - 4.0 * ratio, 0.0))), 1e-2)
 
 
 def _size(block: Block) -> Index:
@@ -239,10 +244,11 @@ def fit_copula(
         state, traces = fit_paper(
             lambda s: passes.update(paper_step, s), state, tol=tol, max_iter=max_iter, tick=tick
         )
+        loose = np.ones(p)
         columns = tuple(empirical_column(state.chain, j, *values[j]) for j in range(p))
     else:
         passes.update(_start_ep, state)
-        state, traces = fit_ep(
+        state, traces, loose = fit_ep(
             lambda s, knots: passes.update(step, s, knots),
             state,
             cells,
@@ -254,7 +260,6 @@ def fit_copula(
         )
         columns = tuple(column_of(state.chain, j) for j in range(p))
     state = replace(state, factors=principal(state.factors))
-    loose = passes.total(_looseness, state, method) / cells if (~chain.cut).any() else np.ones(p)
     names = tuple(range(p) if labels is None else labels)
     return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))
 
@@ -278,18 +283,3 @@ def _start_paper(block: Block, state: State) -> tuple[Block, int]:
     nu = np.zeros(len(block.rows.row))
     nu[block.censored] = mean[block.level]
     return replace(block, nu=nu), 0
-
-
-def _looseness(block: Block, state: State, method: str) -> Array:
-    """Sum over cells of the standard deviation of z given the row's other cells, by column."""
-    f, rows = state.factors, block.rows
-    tau, nu = block.tau.copy(), block.nu.copy()
-    if method == "paper":
-        tau = 1.0 / f.noise[rows.column]
-        nu = nu * tau
-    else:
-        tau[block.exact] = 1.0 / f.noise[rows.column[block.exact]]
-        nu[block.exact] = exact_z(block, state.chain) * tau[block.exact]
-    q = posterior(rows, tau, nu, f)
-    _, v = cavity(*signal(rows, q, f), tau, nu)
-    return sums_by(rows.column, np.sqrt(v + f.noise[rows.column]), rows.p)

@@ -61,7 +61,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     clip : bool, default=False
         Keep imputations of continuous columns inside the observed range.
     tol : float or None, default=None
-        Stop when W W' changes by less than this, relatively; None: 1e-3 ("ep") or 1e-2 ("paper").
+        Stop when W W' changes by less than this, relatively to the correlation. None: 1e-3, or 4e-3 for a given number of factors
+        where most columns have levels (probabilities settle before the loadings do); "paper" 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.
     warm_start : bool, default=False
@@ -159,7 +160,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         active = np.array([kind != "constant" for kind in kinds])
         rank = self._rank(int(active.sum()))
-        tol = self.tol or (1e-3 if self.method == "ep" else 1e-2)
+        tol = self.tol or _tolerance(self.method, kinds, rank)
         start = self.loadings_[active] if self.warm_start and hasattr(self, "loadings_") else None
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = fit_copula(
@@ -359,6 +360,13 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _tolerance(method: str, kinds: tuple[str, ...], rank: int | None) -> float:
+    if method == "paper":
+        return 1e-2
+    levels = sum(kind != "continuous" for kind in kinds)
+    return 4e-3 if rank is not None and 2 * levels >= len(kinds) else 1e-3
 
 
 def _columns(values: Any, active: NDArray[np.bool_]) -> Any:

@@ -179,6 +179,10 @@ def _with_knots(x: Array, count: Array, kind: str, base: int) -> dict[str, Array
 
 def place(x: Array, knots: Array) -> tuple[Index, Array]:
     """The knot at or below each value, and how far on to the next it lies (0 to 1)."""
+    node = np.searchsorted(knots, x)
+    at = np.minimum(node, len(knots) - 1)
+    if (knots[at] == x).all():
+        return at, np.zeros(len(x))
     node = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, max(len(knots) - 2, 0))
     if len(knots) == 1:
         return node, np.zeros(len(x))
@@ -195,7 +199,7 @@ class NodeSums(Additive):
     linear: Array
 
 
-def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12) -> Array:
+def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12, tol: float = 0.05) -> Array:
     r"""z of the nodes that maximise the quadratic plus the log spacings.
 
     .. math:: -\tfrac12 z^\top D z + h^\top z + \sum_u c_u \log(z_{u+1} - z_u)
@@ -246,7 +250,7 @@ def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12) -> Array
         worst = np.maximum.reduceat(closing, starts)
         size = np.minimum(np.where(barrier, 1.0 / (1.0 + decrement), 1.0), 0.9 / np.maximum(worst, 0.9))
         z += step * np.repeat(size, lengths)
-        if decrement.max() < 2e-2:
+        if decrement.max() < tol:
             break
     return z
 

@@ -25,6 +25,7 @@ from ._estep import (
     signal,
     sites_of,
     sums_by,
+    triangle,
     unpack,
 )
 from ._fit import CopulaModel
@@ -123,16 +124,16 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
     return RowLaws(known, q, tau, nu)
 
 
-def latent_laws(q: Posterior, f: Factors) -> tuple[Array, Array]:
-    """Mean and variance of z, every row and column; uncertain loadings and noise included."""
+def latent_variance(q: Posterior, f: Factors) -> Array:
+    """Variance of z, every row and column; uncertain loadings and noise included."""
     k = f.rank
-    i, j = np.triu_indices(k)
+    i, j = triangle(k)
     loose = pack(f.C)
     variance = doubled(q.V, k) @ (pack(f.W[:, :, None] * f.W[:, None, :]) + loose).T
     if loose.any():
         variance += doubled(q.t[:, i] * q.t[:, j], k) @ loose.T
     variance += f.noise
-    return q.t @ f.W.T, variance
+    return variance
 
 
 @dataclass(frozen=True)
@@ -145,19 +146,22 @@ class Gaps:
     sd: Array
 
 
-def gaps(X: Any, model: CopulaModel) -> Iterator[Gaps]:
-    """Missing cells, block of rows by block of rows, column by column."""
-    p = len(model.columns)
-    size = rows_per_block(p, model.factors.rank)
+def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
+    """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
+    p, f = len(model.columns), model.factors
+    size = rows_per_block(p, f.rank)
+    none = np.zeros(0)
     for a in range(0, X.shape[0], size):
         known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
-        laws = row_laws(known, model)
-        mean, variance = latent_laws(laws.posterior, model.factors)
+        q = row_laws(known, model).posterior
+        mean = f.W @ q.t.T
+        sd = np.sqrt(latent_variance(q, f)).T if spread else None
         missing = np.ones(mean.shape, dtype=bool)
-        missing[known.rows.row, known.rows.column] = False
-        for j in np.flatnonzero(missing.any(axis=0)):
-            rows = np.flatnonzero(missing[:, j])
-            yield Gaps(int(j), a + rows, mean[rows, j], np.sqrt(variance[rows, j]))
+        missing[known.rows.column, known.rows.row] = False
+        for j, gone in enumerate(missing):
+            rows = np.flatnonzero(gone)
+            if len(rows):
+                yield Gaps(j, a + rows, mean[j, rows], none if sd is None else sd[j, rows])
 
 
 def dense(X: Any) -> Array:
@@ -173,7 +177,7 @@ def dense(X: Any) -> Array:
 def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
     """Every gap filled by g(E z), or by E[g(z)]."""
     out = dense(X)
-    for gap in gaps(X, model):
+    for gap in gaps(X, model, spread=expected):
         column = model.columns[gap.column]
         limits = column.limits if clip else None
         if expected:
