@@ -375,5 +375,6 @@ def fit_ep(
         if left:
             sums = run(state, True)
             loose = np.where(sums.loose > 0, sums.loose / cells, 1.0)
-            state = replace(state, chain=rescaled(state.chain, move(state.chain, sums.nodes, knots=True)))
+            z = move(state.chain, sums.nodes, knots=True, tol=0.05 if left == 1 else 0.3)
+            state = replace(state, chain=rescaled(state.chain, z))
     return prune(state, cells) if auto_rank else state, traces, loose

@@ -17,6 +17,7 @@ from ._truncated import truncated_moments
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+_SMALL_RANK = 12  # factors up to which matrices are inverted all at once
 _SPARSE = 0.02  # share of observed cells under which products stay sparse
 
 
@@ -136,9 +137,27 @@ def posterior_of(tau: Any, nu: Any, f: Factors) -> Posterior:
     precision = np.asarray(tau @ table)
     i, j = triangle(k)
     precision[:, i == j] += 1.0
-    V = np.asarray(np.linalg.inv(unpack(precision, k)), dtype=np.float64)
-    t = np.einsum("nij,nj->ni", V, np.asarray(nu @ f.W))
-    return Posterior(t, pack(V))
+    V = invert(precision, k)
+    t = np.einsum("nij,nj->ni", unpack(V, k), np.asarray(nu @ f.W))
+    return Posterior(t, V)
+
+
+def invert(packed: Array, k: int) -> Array:
+    """Inverses of packed positive definite matrices: Gauss-Jordan over all at once while they are small."""
+    if k > _SMALL_RANK:
+        return pack(np.asarray(np.linalg.inv(unpack(packed, k)), dtype=np.float64))
+    i, j = triangle(k)
+    A = np.empty((k, k, len(packed)))
+    A[i, j] = packed.T
+    A[j, i] = A[i, j]
+    for p in range(k):
+        row = A[p] / A[p, p]
+        row[p] = -1.0 / A[p, p]
+        column = A[p].copy()
+        A -= column[:, None] * row[None]
+        A[p] = row
+        A[:, p] = row
+    return np.ascontiguousarray(-A[i, j].T)
 
 
 def factor_sums(tau: Any, nu: Any, q: Posterior) -> FactorSums:

@@ -32,7 +32,7 @@ from ._values import Column, column_of, empirical_column
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
-_PRINCIPAL = 3  # rounds of principal factors
+_PRINCIPAL = 2  # rounds of principal factors
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def fit_copula(
             max_iter=max_iter,
             tick=tick,
         )
-        columns = tuple(column_of(state.chain, j) for j in range(p))
+        columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
     return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))

@@ -235,7 +235,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
             high = edges[np.minimum(level + 1 + int(d), len(edges) - 1)]
         else:
             x = column.values(gap.mean)
-            low, high = column.latent(x - d), column.latent(x + d)
+            low, high = column.latent(x - d, smooth=True), column.latent(x + d, smooth=True)
             low = np.where(x - d < column.x[0], low if column.tails[0] else -np.inf, low)
             high = np.where(x + d > column.x[-1], high if column.tails[1] else np.inf, high)
         if bound:

@@ -20,33 +20,39 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Tail:
-    """x = end_x + side * scale * (|z|^power - |end_z|^power) beyond the last knot."""
+    """|x - middle| = scale |z|^power: how the values go on beyond the last knot, at ``end`` on the latent scale."""
 
     side: float
-    end_x: float
-    end_z: float
+    end: float
+    middle: float
     scale: float
     power: float
+    fitted: bool
 
-    def value(self, z: Array) -> Array:
-        """Values beyond the last knot."""
-        reach = np.maximum(self.side * z, abs(self.end_z)) ** self.power - abs(self.end_z) ** self.power
-        return self.end_x + self.side * self.scale * reach
+    def law(self, z: Array) -> Array:
+        """The power law at |z|."""
+        return self.middle + self.side * self.scale * np.abs(z) ** self.power
 
-    def latent(self, x: Array) -> Array:
+    def value(self, z: Array, end_x: float) -> Array:
+        """Values beyond the last knot, which has the value ``end_x``."""
+        reach = np.maximum(self.side * z, self.end) ** self.power - self.end**self.power
+        return end_x + self.side * self.scale * reach
+
+    def latent(self, x: Array, end_x: float) -> Array:
         """Latent values of x beyond the last knot."""
-        reach = np.maximum(self.side * (x - self.end_x), 0.0) / self.scale + abs(self.end_z) ** self.power
+        reach = np.maximum(self.side * (x - end_x), 0.0) / self.scale + self.end**self.power
         return self.side * reach ** (1.0 / self.power)
 
 
 @dataclass(frozen=True)
 class Column:
-    """g of one column: values at nodes, and levels."""
+    """g of one column: values at nodes, levels, and the variance of a node's place times its density."""
 
     kind: str
     z: Array
     x: Array
     levels: Array
+    wobble: float
 
     @cached_property
     def tails(self) -> tuple[Tail | None, Tail | None]:
@@ -55,22 +61,38 @@ class Column:
         upper = None if self.kind in ("upper", "two-sided") else _tail(self.z, self.x, 1.0)
         return lower, upper
 
+    @cached_property
+    def curve(self) -> Array:
+        """Values at the nodes, the far ones drawn to the power law of their tail as far as they differ by chance."""
+        x = self.x.copy()
+        for tail in self.tails:
+            if tail is not None and tail.fitted:
+                far = _far(self.z, tail.side)
+                reach = np.abs(self.z[far])
+                law = tail.law(reach)
+                slope = tail.scale * tail.power * reach ** (tail.power - 1.0)
+                chance = slope**2 * self.wobble * np.sqrt(2 * np.pi) * np.exp(0.5 * reach**2)
+                lack = float(np.mean((x[far] - law) ** 2 / np.maximum(chance, np.finfo(float).tiny)))
+                x[far] += np.minimum(reach - _TAIL, 1.0) / max(lack, 1.0) * (law - x[far])
+        return np.maximum.accumulate(x)
+
     def values(self, z: Array) -> Array:
         """g(z)."""
         if self.kind in STEPPED:
             return self.levels[np.searchsorted(self.z, z, side="left")]
-        out = np.interp(z, self.z, self.x)
+        out = np.interp(z, self.z, self.curve)
         for side, beyond in enumerate((z < self.z[0], z > self.z[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
-                out[beyond] = tail.value(z[beyond])
+                out[beyond] = tail.value(z[beyond], float(self.curve[-side]))
         return out
 
-    def latent(self, x: Array) -> Array:
-        """g^-1(x) of values that are known exactly."""
-        out = np.interp(x, self.x, self.z)
-        for side, beyond in enumerate((x < self.x[0], x > self.x[-1])):
+    def latent(self, x: Array, *, smooth: bool = False) -> Array:
+        """g^-1(x); ``smooth``: of the curve that ``values`` follows, else of the knots themselves."""
+        knots = self.curve if smooth else self.x
+        out = np.interp(x, knots, self.z)
+        for side, beyond in enumerate((x < knots[0], x > knots[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
-                out[beyond] = tail.latent(x[beyond])
+                out[beyond] = tail.latent(x[beyond], float(knots[-side]))
         return out
 
     def log_slope(self, x: Array) -> Array:
@@ -83,7 +105,7 @@ class Column:
         slope = (self.z[above] - self.z[below]) / (self.x[above] - self.x[below])
         for side, beyond in enumerate((x < self.x[0], x > self.x[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
-                reach = np.abs(tail.latent(x[beyond]))
+                reach = np.abs(tail.latent(x[beyond], float(self.x[-side])))
                 slope[beyond] = 1.0 / (tail.scale * tail.power * reach ** (tail.power - 1.0))
         return np.log(np.maximum(slope, np.finfo(float).tiny))
 
@@ -110,21 +132,23 @@ class Column:
         return out
 
 
-def column_of(chain: Chain, j: int) -> Column:
+def column_of(chain: Chain, j: int, wobble: float = 0.0) -> Column:
     """g of column j."""
     nodes = chain.nodes(j)
-    return Column(chain.kinds[j], chain.z[nodes], chain.x[nodes], chain.level_value[chain.levels(j)])
+    return Column(chain.kinds[j], chain.z[nodes], chain.x[nodes], chain.level_value[chain.levels(j)], wobble)
+
+
+def _far(z: Array, side: float) -> slice:
+    """Nodes far out on one side."""
+    if side > 0:
+        return slice(int(z.searchsorted(_TAIL, "right")), None)
+    return slice(0, int(z.searchsorted(-_TAIL)))
 
 
 def _tail(z: Array, x: Array, side: float) -> Tail:
-    """|x - median| = scale |z|^power by least squares of logarithms, else the slope of all knots."""
-    end = -1 if side > 0 else 0
+    """A power law by least squares of logarithms, or the slope of all knots where few are far out."""
+    end, far = float(z[-1] if side > 0 else z[0]), _far(z, side)
     middle = float(np.interp(0.0, z, x))
-    far = (
-        slice(int(z.searchsorted(_TAIL, "right")), None)
-        if side > 0
-        else slice(0, int(z.searchsorted(-_TAIL)))
-    )
     far_z, far_x = side * z[far], side * (x[far] - middle)
     if len(far_z) >= _FEWEST and far_x.min() > 0:
         log_z, log_x = np.log(far_z), np.log(far_x)
@@ -132,11 +156,10 @@ def _tail(z: Array, x: Array, side: float) -> Tail:
         centred = log_z - centre
         power = min(max(float(centred @ log_x / (centred @ centred)), 0.1), 10.0)
         scale = float(np.exp(log_x.sum() / len(log_x) - power * centre))
-        return Tail(side, float(x[end]), float(z[end]), scale, power)
+        return Tail(side, abs(end), middle, scale, power, True)
     spread = float(z[-1] - z[0])
     slope = float(x[-1] - x[0]) / spread if spread > 0 else 1.0
-    # linear: power one, about an end on the right side of zero
-    return Tail(side, float(x[end]), float(z[end]) if side * z[end] > 0 else 0.0, max(slope, 1e-300), 1.0)
+    return Tail(side, max(side * end, 0.0), middle, max(slope, 1e-300), 1.0, False)
 
 
 @dataclass(frozen=True)
@@ -158,4 +181,4 @@ def empirical_column(chain: Chain, j: int, x: Array, count: Array) -> Column:
         return plain
     after = np.cumsum(count)
     position = np.column_stack([after - count, after - 1]).ravel() / max(float(after[-1] - 1), 1.0)
-    return EmpiricalColumn(plain.kind, plain.z, plain.x, plain.levels, position, np.repeat(x, 2))
+    return EmpiricalColumn(plain.kind, plain.z, plain.x, plain.levels, 0.0, position, np.repeat(x, 2))
