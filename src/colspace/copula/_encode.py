@@ -99,10 +99,12 @@ def training_block(X: Any, chain: Chain) -> Block:
     is_level = np.zeros(cells, dtype=bool)
     node, part, level = np.zeros(cells, np.intp), np.zeros(cells), np.zeros(cells, np.intp)
     for j, where in by_column(rows):
-        found, which = level_index(chain, j, x[where])
-        is_level[where] = found
-        level[where[found]] = which
-        rest = where[~found]
+        rest = where
+        if chain.kinds[j] != "continuous":
+            found, which = level_index(chain, j, x[where])
+            is_level[where] = found
+            level[where[found]] = which
+            rest = where[~found]
         if len(rest):
             nodes = chain.nodes(j)
             node[rest], part[rest] = place(x[rest], chain.x[nodes])
@@ -123,11 +125,12 @@ def known_rows(X: Any, chain: Chain, columns: Sequence[Column], labels: Sequence
     is_level = np.zeros(cells, dtype=bool)
     z, level = np.zeros(cells), np.zeros(cells, np.intp)
     for j, where in by_column(rows):
-        column = columns[j]
-        found, which = level_index(chain, j, x[where])
-        is_level[where] = found
-        level[where[found]] = which
-        rest = where[~found]
+        column, rest = columns[j], where
+        if column.kind != "continuous":
+            found, which = level_index(chain, j, x[where])
+            is_level[where] = found
+            level[where[found]] = which
+            rest = where[~found]
         if not len(rest):
             continue
         if column.kind in STEPPED:

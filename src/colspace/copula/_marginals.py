@@ -133,6 +133,11 @@ def _with_knots(x: Array, count: Array, kind: str, base: int) -> dict[str, Array
     """A column whose values, all but those at its limits, are known exactly."""
     total = count.sum()
     share = (np.cumsum(count) - 0.5 * count) / total
+    if kind == "continuous" and len(x) <= MAX_KNOTS:
+        none = np.zeros(0)
+        gap = np.append(0.5 * (count[1:] + count[:-1]), 0.0)
+        knots = {"x": x, "z": ndtri(share), "cut": np.zeros(len(x), dtype=bool), "gap": gap, "weight": count}
+        return {**knots, "value": none, "count": none, "low": none, "high": none}
     lower, upper = kind in ("lower", "two-sided"), kind in ("upper", "two-sided")
     inner = slice(int(lower), len(x) - int(upper))
     knots_x, knots_z, weight = x[inner], ndtri(share[inner]), count[inner].astype(np.float64)
