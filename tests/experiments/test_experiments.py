@@ -176,3 +176,12 @@ def test_demo_makes_its_directory(tmp_path, monkeypatch):
     demo.main(["--out", str(tmp_path / "a" / "b")])
     assert seen == [tmp_path / "a" / "b"]
     assert seen[0].is_dir()
+
+
+def test_demo_of_gaps_beats_the_median_and_covers():
+    tables = {"wine": demo.tables_with_levels()["wine"]}
+    rows = {row["imputer"]: row for row in demo.imputers(tables, masks=1)}
+    ours = rows["CopulaImputer"]
+    assert float(ours["numbers, SMAE"].split()[0]) < 0.9
+    assert float(ours["95 % cover: numbers"].split()[0]) > 0.88
+    assert float(rows["median of the column"]["numbers, SMAE"].split()[0]) == 1.0

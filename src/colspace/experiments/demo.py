@@ -254,11 +254,10 @@ def imputers(tables: dict[str, Any], *, masks: int = 3) -> list[Row]:
             M = masked(X, seed)
             hidden = M.isna().to_numpy()
             filled: dict[str, tuple[Any, tuple[float, ...]]] = {}
-            for name, noise in (("CopulaImputer", "column"), ("CopulaImputer, noise='common'", "common")):
-                model = CopulaImputer(noise=noise, random_state=0).fit(M)
-                lower, upper = (np.asarray(end) for end in model.interval(M))
-                shares = (coverage(lower, upper, X, hidden & columns) for columns in (~stepped, stepped))
-                filled[name] = np.asarray(model.transform(M)), tuple(shares)
+            model = CopulaImputer(random_state=0).fit(M)
+            lower, upper = (np.asarray(end) for end in model.interval(M))
+            shares = (coverage(lower, upper, X, hidden & columns) for columns in (~stepped, stepped))
+            filled["CopulaImputer"] = np.asarray(model.transform(M)), tuple(shares)
             filled["IterativeImputer"] = fill(IterativeImputer(random_state=0), M, stepped), ()
             filled["KNNImputer"] = fill(KNNImputer(), M, stepped), ()
             filled["median of the column"] = np.asarray(M.fillna(M.median())), ()
