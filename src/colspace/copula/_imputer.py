@@ -61,8 +61,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     clip : bool, default=False
         Keep imputations of continuous columns inside the observed range.
     tol : float or None, default=None
-        Stop when W W' changes by less than this, relatively to the correlation. None: 1e-3, or 4e-3 for a given number of factors
-        where most columns have levels (probabilities settle before the loadings do); "paper" 1e-2.
+        Stop when W W' changes by less than this, relatively to the correlation. None: 1e-3 while the number of factors is to be found,
+        else 2e-3, or 4e-3 where most columns have levels (imputations settle before the loadings do); "paper" 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.
     warm_start : bool, default=False
@@ -365,8 +365,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def _tolerance(method: str, kinds: tuple[str, ...], rank: int | None) -> float:
     if method == "paper":
         return 1e-2
+    if rank is None:
+        return 1e-3
     levels = sum(kind != "continuous" for kind in kinds)
-    return 4e-3 if rank is not None and 2 * levels >= len(kinds) else 1e-3
+    return 4e-3 if 2 * levels >= len(kinds) else 2e-3
 
 
 def _columns(values: Any, active: NDArray[np.bool_]) -> Any:
