@@ -30,6 +30,7 @@ Hint = str | None
 CONSTANT = "constant"
 FEW_LEVELS = 20  # distinct numbers that are still taken for levels
 LIMIT_SHARE = 0.1  # of cells at the smallest or largest value, from where on it is a limit
+LARGEST = 1e300  # of a value
 PER_LEVEL, PER_COUNT = 2, 3  # cells per distinct value, on average, that levels and counts need
 
 NUMBERS = ("float", "integer", "decimal", "bool")
@@ -145,6 +146,13 @@ def _check_observed(distinct: Sequence[Distinct], names: Sequence[Hashable]) -> 
             "Drop them, or give rows that hold values"
         )
         raise ValueError(msg)
+    for name, (values, _) in zip(names, distinct, strict=True):
+        if max(-values[0], values[-1]) > LARGEST:
+            msg = (
+                f"column {name!r} holds {max(values[0], values[-1], key=abs):g}, and beyond {LARGEST:g} differences overflow; "
+                "give it in another unit"
+            )
+            raise ValueError(msg)
     single = [name for name, (_, counts) in zip(names, distinct, strict=True) if counts.sum() == 1]
     same = [n for n, (x, counts) in zip(names, distinct, strict=True) if len(x) == 1 and counts[0] > 1]
     for columns, what in ((single, "with one observed value"), (same, "constant")):

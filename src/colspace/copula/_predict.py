@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -235,13 +235,11 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
             high = edges[np.minimum(level + 1 + int(d), len(edges) - 1)]
         else:
             x = column.values(gap.mean)
-            low, high = column.latent(x - d, smooth=True), column.latent(x + d, smooth=True)
-            low = np.where(x - d < column.x[0], low if column.tails[0] else -np.inf, low)
-            high = np.where(x + d > column.x[-1], high if column.tails[1] else np.inf, high)
+            low, high = column.around(x, d)
+            low, high = np.minimum(low, gap.mean), np.maximum(high, gap.mean)
         if bound:
-            reach = np.minimum(gap.mean - low, high - gap.mean)
-            with np.errstate(divide="ignore"):
-                p = np.maximum(1.0 - gap.sd**2 / reach**2, 0.0)
+            reach = np.maximum(np.minimum(gap.mean - low, high - gap.mean), 1e-9 * gap.sd)
+            p = np.maximum(1.0 - (gap.sd / reach) ** 2, 0.0)
         else:
             p = ndtr((high - gap.mean) / gap.sd) - ndtr((low - gap.mean) / gap.sd)
         out[gap.rows, gap.column] = p
@@ -263,11 +261,15 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
             out[gap.rows, gap.column] = p[np.arange(len(level)), level]
         else:
             low, high = interval_ends(gap, model, 0.95)
-            found.append((gap, (column.values(high) - column.values(low)) ** 2, column.values(gap.mean) ** 2))
-    width = sum(float(d.sum()) for _, d, _ in found)
-    size = sum(float(x.sum()) for _, _, x in found)
-    for gap, d, x in found:
-        out[gap.rows, gap.column] = (width - d) / np.maximum(size - x, np.finfo(float).tiny)
+            found.append((gap, column.values(high) - column.values(low), column.values(gap.mean)))
+    largest = [max(d.max(), np.abs(x).max()) for _, d, x in found]
+    unit = max(largest, default=1.0) or 1.0  # squares stay finite
+    squares = [(gap, (d / unit) ** 2, (x / unit) ** 2) for gap, d, x in found]
+    width = sum(float(d.sum()) for _, d, _ in squares)
+    size = sum(float(x.sum()) for _, _, x in squares)
+    least = np.finfo(float).eps * size or 1.0  # all imputations zero: the lengths alone tell
+    for gap, d, x in squares:
+        out[gap.rows, gap.column] = (width - d) / np.maximum(size - x, least)
     return out
 
 
@@ -304,7 +306,8 @@ def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, 
 
 
 def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
-    """Approximate log density of the observed cells of each row, by expectation propagation."""
+    """Approximate log density of the observed cells of each row, by expectation propagation whatever the method."""
+    model = replace(model, method="ep")
     f, k = model.factors, model.factors.rank
     out = np.zeros(X.shape[0])
     size = rows_per_block(len(model.columns), k)

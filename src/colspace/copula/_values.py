@@ -7,13 +7,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ._marginals import STEPPED, Chain
 
 Array = NDArray[np.float64]
 
 _TAIL, _FEWEST = 1.5, 8  # knots beyond this |z|, at least so many, tell how a tail goes on
+_LARGEST = 1e305  # of a value that goes on beyond those seen, so that differences stay finite
+_TINY = float(np.finfo(float).tiny)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -36,12 +38,14 @@ class Tail:
     def value(self, z: Array, end_x: float) -> Array:
         """Values beyond the last knot, which has the value ``end_x``."""
         reach = np.maximum(self.side * z, self.end) ** self.power - self.end**self.power
-        return end_x + self.side * self.scale * reach
+        with np.errstate(over="ignore"):
+            return np.clip(end_x + self.side * self.scale * reach, -_LARGEST, _LARGEST)
 
     def latent(self, x: Array, end_x: float) -> Array:
         """Latent values of x beyond the last knot."""
-        reach = np.maximum(self.side * (x - end_x), 0.0) / self.scale + self.end**self.power
-        return self.side * reach ** (1.0 / self.power)
+        with np.errstate(over="ignore"):
+            reach = np.maximum(self.side * (x - end_x), 0.0) / self.scale + self.end**self.power
+        return self.side * np.minimum(reach, _LARGEST) ** (1.0 / self.power)
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,13 @@ class Column:
         """Values at the nodes, the far ones drawn to the power law of their tail as far as they differ by chance."""
         x = self.x.copy()
         for tail in self.tails:
-            if tail is not None and tail.fitted:
+            if tail is not None and tail.fitted and self.wobble > 0:
                 far = _far(self.z, tail.side)
                 reach = np.abs(self.z[far])
                 law = tail.law(reach)
                 slope = tail.scale * tail.power * reach ** (tail.power - 1.0)
-                chance = slope**2 * self.wobble * np.sqrt(2 * np.pi) * np.exp(0.5 * reach**2)
-                lack = float(np.mean((x[far] - law) ** 2 / np.maximum(chance, np.finfo(float).tiny)))
+                chance = self.wobble * np.sqrt(2 * np.pi) * np.exp(0.5 * reach**2)
+                lack = float(np.mean(((x[far] - law) / np.maximum(slope, _TINY)) ** 2 / chance))
                 x[far] += np.minimum(reach - _TAIL, 1.0) / max(lack, 1.0) * (law - x[far])
         return np.maximum.accumulate(x)
 
@@ -102,12 +106,22 @@ class Column:
             return np.zeros(len(x))
         below = np.clip(np.searchsorted(self.x, x, side="left") - 1, 0, last - 1)
         above = np.clip(np.searchsorted(self.x, x, side="right"), 1, last)
-        slope = (self.z[above] - self.z[below]) / (self.x[above] - self.x[below])
+        rise, run = self.z[above] - self.z[below], self.x[above] - self.x[below]
+        slope = np.log(np.maximum(rise, _TINY)) - np.log(run)
         for side, beyond in enumerate((x < self.x[0], x > self.x[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
                 reach = np.abs(tail.latent(x[beyond], float(self.x[-side])))
-                slope[beyond] = 1.0 / (tail.scale * tail.power * reach ** (tail.power - 1.0))
-        return np.log(np.maximum(slope, np.finfo(float).tiny))
+                slope[beyond] = -np.log(tail.scale * tail.power) - (tail.power - 1.0) * np.log(reach)
+        return slope
+
+    def around(self, x: Array, d: float) -> tuple[Array, Array]:
+        """Ends on the latent scale of the values within d of x = g(z)."""
+        low, high = self.latent(x - d, smooth=True), self.latent(x + d, smooth=True)
+        if self.tails[0] is None:
+            low = np.where(x - d <= self.x[0], -np.inf, low)
+        if self.tails[1] is None:
+            high = np.where(x + d >= self.x[-1], np.inf, high)
+        return low, high
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -159,7 +173,7 @@ def _tail(z: Array, x: Array, side: float) -> Tail:
         return Tail(side, abs(end), middle, scale, power, True)
     spread = float(z[-1] - z[0])
     slope = float(x[-1] - x[0]) / spread if spread > 0 else 1.0
-    return Tail(side, max(side * end, 0.0), middle, max(slope, 1e-300), 1.0, False)
+    return Tail(side, max(side * end, 0.0), middle, max(slope, _TINY), 1.0, False)
 
 
 @dataclass(frozen=True)
@@ -172,6 +186,12 @@ class EmpiricalColumn(Column):
     def values(self, z: Array) -> Array:
         """g(z)."""
         return np.interp(ndtr(z), self.position, self.at)
+
+    def around(self, x: Array, d: float) -> tuple[Array, Array]:
+        """Ends on the latent scale of the values within d of x: all of a value's share, nothing beyond those seen."""
+        low = -np.interp(d - x, -self.at[::-1], -self.position[::-1])
+        high = np.interp(x + d, self.at, self.position)
+        return ndtri(low), ndtri(high)
 
 
 def empirical_column(chain: Chain, j: int, x: Array, count: Array) -> Column:
