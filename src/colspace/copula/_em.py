@@ -30,6 +30,7 @@ from ._truncated import truncated_moments
 
 DAMPING = 0.7  # of the sites of a row, which are all changed at once
 ROUNDS = 2  # times that knots are moved; more did not help
+LEAST = 1e-6  # noise, of a unit variance
 _SMALL = 1e-10  # of a unit variance
 _PLAIN = 6  # iterations before factors go or steps are extrapolated
 _SLOW = 0.7  # ratio of changes that calls for an extrapolation
@@ -208,7 +209,7 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     continuous, limited = chain.continuous, chain.limited
     fitted = (sums.squares + f.noise * (second - 2 * np.einsum("pi,pi->p", W, sums.factors.b))) / cells
     spread = sums.noise / cells + f.noise * np.einsum("pij,pij->p", A, C) / cells
-    noise = np.maximum(np.where(continuous, fitted, np.where(limited | common, spread, f.noise)), 1e-6)
+    noise = np.maximum(np.where(continuous, fitted, np.where(limited | common, spread, f.noise)), LEAST)
     expand = np.linalg.cholesky(unpack(sums.factors.tt, k) / sums.factors.count)
     W, C = W @ expand, expand.T @ C @ expand
     total = noise + np.einsum("pi,pi->p", W, W)
@@ -218,6 +219,7 @@ def maximise(state: State, sums: Sums, *, common: bool) -> State:
     else:
         loose = 4 * np.einsum("pij,pi,pj->p", C, W, W) / noise**2
         new = shrink(noise, np.where(continuous, 2 / cells, loose))
+    new = np.where(1.0 - noise > 1e-12, new, noise)  # nothing to scale
     scale = np.sqrt((1.0 - new) / np.maximum(1.0 - noise, 1e-12))
     factors = Factors(W * scale[:, None], C * (scale**2)[:, None, None], new)
     if chain.cut.any():
@@ -246,6 +248,10 @@ def change(before: Array, after: Array) -> float:
 
 
 Pass = Callable[[State, bool], Sums]
+BROKEN = (
+    "the numbers broke down in EM iteration {} with {} factors; give fewer factors (n_components), noise='common', "
+    "or leave out columns that repeat one another"
+)
 
 
 def iterate(
@@ -264,32 +270,51 @@ def iterate(
     series, change * ratio / (1 - ratio). With ``cells`` of the columns, factors that are none go on the way.
     """
     changes: list[float] = []
-    path, kept = [state], state
+    path: list[State] = [state]
+    kept: State | None = None  # where a leap began that is not yet found good
     patient = bool(state.chain.continuous.mean() > 0.5)
     trusted = patient  # sites do not follow leaps
     while len(changes) < max_iter:
-        state = maximise(state, run(state, False), common=common)
+        new = _attempt(run, state, common)
+        if new is None:
+            if kept is None:
+                raise np.linalg.LinAlgError(BROKEN.format(len(changes) + 1, state.factors.rank))
+            state, kept, trusted = kept, None, False
+            path = [state]
+            continue
+        state = new
         changes.append(change(path[-1].factors.W, state.factors.W))
         path = [*path[-2:], state]
         tick()
         if cells is not None and len(changes) >= _PLAIN:
             pruned = prune(state, cells)
             if pruned.factors.rank < state.factors.rank:
-                state, path = pruned, [pruned]
+                state, path, kept = pruned, [pruned], None
                 continue
         recent = changes[-4:]
         ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
         if changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0) < tol:
             return state, Trace(tuple(changes), True)
-        if (
-            trusted and len(path) == 2 and len(changes) > 1 and changes[-1] > 3 * changes[-2]
-        ):  # a leap that went wrong
+        if kept is not None and changes[-1] > 3 * changes[-2]:  # a leap that went wrong
             state, trusted = kept, False
             path = [state]
-        if trusted and len(changes) >= _PLAIN and len(changes) % 3 == 0 and ratio > _SLOW and len(path) == 3:
+        kept = None
+        turn = _PLAIN <= len(changes) < max_iter and len(changes) % 3 == 0
+        if trusted and turn and ratio > _SLOW and len(path) == 3:
             kept, state = state, extrapolate(*path)
             path = [state]
     return state, Trace(tuple(changes), False)
+
+
+def _attempt(run: Pass, state: State, common: bool) -> State | None:
+    """One E and M step, or None where the numbers break down."""
+    try:
+        new = maximise(state, run(state, False), common=common)
+    except np.linalg.LinAlgError:
+        return None
+    f = new.factors
+    finite = np.isfinite(f.W).all() and np.isfinite(f.noise).all() and np.isfinite(new.chain.z).all()
+    return new if finite else None
 
 
 def extrapolate(first: State, second: State, third: State) -> State:
@@ -300,9 +325,10 @@ def extrapolate(first: State, second: State, third: State) -> State:
     bend = max(float(np.linalg.norm(v)), 1e-300)
     length = -min(max(float(np.linalg.norm(r)) / bend, 1.0), _STRIDE)
     W = theta[0] - 2 * length * r + length**2 * v
-    noise = np.exp(np.minimum(W[:, -1], 0.0))
-    W = W[:, :-1]
-    total = noise + np.einsum("pi,pi->p", W, W)
+    W, logs = W[:, :-1], W[:, -1]
+    length = np.einsum("pi,pi->p", W, W)
+    noise = np.maximum(np.exp(np.minimum(logs, 0.0)), LEAST * length)
+    total = noise + length
     factors = Factors(W / np.sqrt(total)[:, None], third.factors.C, noise / total)
     return replace(third, factors=factors)
 

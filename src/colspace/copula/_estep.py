@@ -172,12 +172,12 @@ def signal(rows: Rows, q: Posterior, f: Factors) -> tuple[Array, Array]:
     """Mean and variance of w_j't_i at the observed cells."""
     k = f.rank
     products = pack(f.W[:, :, None] * f.W[:, None, :])
-    return rows.pairs(q.t, f.W), rows.pairs(doubled(q.V, k), products)
+    return rows.pairs(q.t, f.W), np.maximum(rows.pairs(doubled(q.V, k), products), 0.0)
 
 
 def cavity(m: Array, v: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
-    """The law of w_j't_i without the cell's own site."""
-    rest = 1.0 - tau * v
+    """The law of w_j't_i without the cell's own site; its variance is at most 1, whatever rounding says."""
+    rest = np.maximum(1.0 - tau * v, v)
     return (m - v * nu) / rest, v / rest
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..moments import Additive
-from ._em import Block, State, Trace, change, exact_z
+from ._em import BROKEN, LEAST, Block, State, Trace, change, exact_z
 from ._estep import (
     Array,
     Factors,
@@ -101,10 +101,10 @@ def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State
     A = unpack(sums.tt, k)
     W = np.asarray(np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0], dtype=np.float64)
     total = sums.zz - 2 * np.einsum("pi,pi->p", W, sums.zt) + np.einsum("pij,pi,pj->p", A, W, W)
-    noise = float(total.sum() / sums.cells.sum())
+    noise = max(float(total.sum() / sums.cells.sum()), LEAST)
     if unit:
         length = np.einsum("pi,pi->p", W, W)
-        noise = float(np.mean(noise / (noise + length)))
+        noise = max(float(np.mean(noise / (noise + length))), LEAST)
         W *= np.sqrt((1.0 - noise) / np.maximum(length, 1e-12))[:, None]
     return replace(state, factors=Factors(W, np.zeros((len(W), k, k)), np.full(len(W), noise)))
 
@@ -123,6 +123,8 @@ def fit_paper(
     changes: list[float] = []
     while len(changes) < max_iter:
         new = paper_maximise(state, run(state))
+        if not np.isfinite(new.factors.W).all():
+            raise np.linalg.LinAlgError(BROKEN.format(len(changes) + 1, new.factors.rank))
         changes.append(0.5 * change(state.factors.W, new.factors.W))
         state = new
         tick()
