@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from colspace import ConstantColumnWarning, CopulaImputer
-from colspace.copula import _em
+from colspace.copula import _em, error_bound, pool
 from colspace.copula._em import LEAST, State, extrapolate, iterate, maximise
 from colspace.copula._encode import distinct_values
 from colspace.copula._estep import Factors, Rows, cavity, posterior, signal
@@ -305,3 +305,56 @@ def test_a_column_without_loadings_keeps_its_unit_variance():
     )
     new = maximise(start, sums, common=False).factors
     np.testing.assert_allclose(np.einsum("pi,pi->p", new.W, new.W) + new.noise, 1.0, atol=1e-12)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def test_arguments_that_make_no_sense():
+    X = TABLES["levels"]
+    model = CopulaImputer(2, random_state=0).fit(X)
+    for text, call in (
+        ("level='a' must lie", lambda: model.interval(X, "a")),
+        ("d='1' must be", lambda: model.probability_within(X, "1")),
+        ("n_samples='a' must be", lambda: model.sample(X, "a")),
+        ("n_samples=inf must be", lambda: model.sample(X, np.inf)),
+        ("no rows", lambda: model.score(X[:0])),
+        ("'kinds' parameter", lambda: CopulaImputer(kinds=None).fit(X)),
+        ("as 1 and as -5; name it once", lambda: CopulaImputer(kinds={1: "ordinal", -5: "count"}).fit(X)),
+        ("not finite", lambda: pool([1.0, 2.0], [1.0, np.nan])),
+        ("level=95 must lie", lambda: pool([1.0, 2.0], [1.0, 1.0], level=95)),
+        ("complete_df=-3 above 0", lambda: pool([1.0, 2.0], [1.0, 1.0], complete_df=-3)),
+        ("lipschitz=-1", lambda: error_bound(np.ones((3, 1)), 0.5, [0, 0, 1], lipschitz=-1)),
+        ("columns x factors", lambda: error_bound(np.ones(3), 0.5, [0, 0, 1])),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
+    assert (model.probability_within(X, np.inf) == 1).all()
+
+
+def test_no_rows_are_filled_to_no_rows():
+    X = TABLES["levels"]
+    model = CopulaImputer(2, random_state=0).fit(X)
+    assert model.latent(X[:0]).shape == (0, 2)
+    for table in (model.transform(X[:0]), model.mean(X[:0]), *model.interval(X[:0]), *model.sample(X[:0], 2)):
+        assert table.shape == (0, 6)
+
+
+def test_warm_start_after_a_table_of_another_width():
+    X = TABLES["levels"]
+    model = CopulaImputer(2, warm_start=True, random_state=0).fit(X)
+    wide = holes(low_rank(100, 9))
+    np.testing.assert_array_equal(
+        model.fit(wide).loadings_, CopulaImputer(2, random_state=0).fit(wide).loadings_
+    )
+
+
+@pytest.mark.parametrize("power", [1.0, 0.05, 9.0])
+def test_new_values_may_be_as_far_as_floats_go(power):
+    X = holes(np.sign(NORMAL) * np.abs(NORMAL) ** power)
+    model = CopulaImputer(2, random_state=0).fit(X)
+    new = np.full((2, 6), np.nan)
+    new[:, 0] = 1.7e308, -1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answers(model, new)

@@ -41,10 +41,12 @@ def error_bound(
     """
     W = np.asarray(loadings, dtype=np.float64)
     observed = np.asarray(observed, dtype=bool)
-    if observed.shape != (len(W),) or not 0 < noise < 1 or not 0 < probability < 1:
+    fits = W.ndim == 2 and observed.shape == W.shape[:1] and lipschitz > 0
+    if not (fits and 0 < noise < 1 and 0 < probability < 1):
         msg = (
             f"loadings of shape {W.shape}, noise={noise}, observed of shape {observed.shape}, "
-            f"probability={probability}: one flag per row of loadings, and noise and probability between 0 and 1"
+            f"probability={probability}, lipschitz={lipschitz}: loadings are columns x factors, with one flag per row; noise "
+            "and probability lie between 0 and 1, lipschitz above 0"
         )
         raise ValueError(msg)
     missing = int((~observed).sum())

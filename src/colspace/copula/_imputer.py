@@ -111,7 +111,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
-        "kinds": [str, dict, None],
+        "kinds": [str, Mapping],
         "clip": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -161,7 +161,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         active = np.array([kind != "constant" for kind in kinds])
         rank = self._rank(int(active.sum()))
         tol = self.tol or _tolerance(self.method, kinds, rank)
-        start = self.loadings_[active] if self.warm_start and hasattr(self, "loadings_") else None
+        last = getattr(self, "loadings_", None) if self.warm_start else None
+        start = last[active] if last is not None and len(last) == len(active) else None
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = fit_copula(
                 _columns(values, active),
@@ -282,7 +283,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         1 - Var[z] / d_j^2 of the paper instead of the model's probability.
         """
         values, layout = self._encode(X)
-        if not d >= 0:
+        if not (is_number(d) and d >= 0):
             msg = f"d={d!r} must be at least 0: a number of levels, or a distance in units of the column"
             raise ValueError(msg)
         found = within(self._part(values), self._model, d, bound=bound)
@@ -308,7 +309,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         For multiple imputation: analyse each and combine with `colspace.copula.pool`.
         """
         values, layout = self._encode(X)
-        if n_samples < 1 or int(n_samples) != n_samples:
+        if not is_number(n_samples) or not n_samples >= 1 or n_samples % 1 != 0:
             msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
             raise ValueError(msg)
         found = draws(
@@ -317,8 +318,14 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return [decode_table(self._whole(table), X, layout) for table in found]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean over rows of the approximate log density of what is observed; y is ignored."""
+        """Mean over rows of the approximate log density of what is observed (more is better); y is ignored.
+
+        Uncertain loadings count against it, as in a lower bound.
+        """
         values, _ = self._encode(X)
+        if not values.shape[0]:
+            msg = "X has no rows, and a score is a mean over rows; give at least one"
+            raise ValueError(msg)
         return float(np.mean(row_log_likelihood(self._part(values), self._model)))
 
     def latent(self, X: Any) -> Array:
@@ -379,8 +386,13 @@ def _columns(values: Any, active: NDArray[np.bool_]) -> Any:
     return values.columns(kept) if isinstance(values, Parts) else values[:, kept]
 
 
+def is_number(value: Any) -> bool:
+    """Whether comparisons with numbers make sense."""
+    return isinstance(value, Real)
+
+
 def check_share(name: str, value: float) -> None:
     """Refuse what is not between 0 and 1."""
-    if not 0 < value < 1:
+    if not (is_number(value) and 0 < value < 1):
         msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
         raise ValueError(msg)

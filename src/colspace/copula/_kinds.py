@@ -173,8 +173,14 @@ def _wanted(given: Any, names: Sequence[Hashable]) -> list[str]:
         raise TypeError(msg)
     out = ["auto"] * len(names)
     orders = orders_of(given)
+    keys: dict[int, Any] = {}
     for key, kind in given.items():
-        out[column_index(key, names, len(names))] = "levels" if key in orders else _check_kind(kind, key)
+        j = column_index(key, names, len(names))
+        if j in keys:
+            msg = f"kinds names one column twice, as {keys[j]!r} and as {key!r}; name it once"
+            raise ValueError(msg)
+        keys[j] = key
+        out[j] = "levels" if key in orders else _check_kind(kind, key)
     return out
 
 

@@ -55,6 +55,12 @@ def pool(estimates: Any, variances: Any, *, level: float = 0.95, complete_df: fl
             "tables along the first axis, and variances of at least 0"
         )
         raise ValueError(msg)
+    if not np.isfinite(Q).all() or not np.isfinite(U).all():
+        msg = "estimates or variances are not finite; every table must give numbers, so leave out what failed"
+        raise ValueError(msg)
+    if not 0 < level < 1 or not complete_df > 0:
+        msg = f"level={level!r} must lie between 0 and 1, e.g. 0.95, and complete_df={complete_df!r} above 0"
+        raise ValueError(msg)
     m = len(Q)
     within, between = U.mean(axis=0), Q.var(axis=0, ddof=1)
     added = (1 + 1 / m) * between

@@ -231,8 +231,9 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
         if column.kind in STEPPED:
             edges = np.concatenate([[-np.inf], column.z, [np.inf]])
             level = np.searchsorted(column.z, gap.mean, side="left")
-            low = edges[np.maximum(level - int(d), 0)]
-            high = edges[np.minimum(level + 1 + int(d), len(edges) - 1)]
+            steps = int(min(d, len(edges)))
+            low = edges[np.maximum(level - steps, 0)]
+            high = edges[np.minimum(level + 1 + steps, len(edges) - 1)]
         else:
             x = column.values(gap.mean)
             low, high = column.around(x, d)
@@ -349,4 +350,4 @@ def latent_means(X: Any, model: CopulaModel) -> Array:
         ).posterior.t
         for a in range(0, X.shape[0], size)
     ]
-    return np.vstack(parts)
+    return np.vstack([np.zeros((0, model.factors.rank)), *parts])

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 _TAIL, _FEWEST = 1.5, 8  # knots beyond this |z|, at least so many, tell how a tail goes on
 _LARGEST = 1e305  # of a value that goes on beyond those seen, so that differences stay finite
+_FARTHEST = 1e100  # latent value, whose square is finite
 _TINY = float(np.finfo(float).tiny)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -37,15 +38,15 @@ class Tail:
 
     def value(self, z: Array, end_x: float) -> Array:
         """Values beyond the last knot, which has the value ``end_x``."""
-        reach = np.maximum(self.side * z, self.end) ** self.power - self.end**self.power
         with np.errstate(over="ignore"):
+            reach = np.maximum(self.side * z, self.end) ** self.power - self.end**self.power
             return np.clip(end_x + self.side * self.scale * reach, -_LARGEST, _LARGEST)
 
     def latent(self, x: Array, end_x: float) -> Array:
         """Latent values of x beyond the last knot."""
         with np.errstate(over="ignore"):
             reach = np.maximum(self.side * (x - end_x), 0.0) / self.scale + self.end**self.power
-        return self.side * np.minimum(reach, _LARGEST) ** (1.0 / self.power)
+            return self.side * np.minimum(reach ** (1.0 / self.power), _FARTHEST)
 
 
 @dataclass(frozen=True)
