@@ -257,6 +257,7 @@ def test_constant_columns_warn_in_words(files, frame):
             "'mid', which is not one of its levels",
         ),
         (["t.csv", "-o", "f.csv", *USUAL[:4], "-k", "size=None,low,mid,high"], "'None' is read as a gap"),
+        (["t.csv", "-o", "f.csv", *USUAL, "--rank", "0"], "--rank must be an int in the range [1, inf)"),
         (
             ["t.csv", "-o", "f.csv", *USUAL, "--rank", "7"],
             "--rank 7 must be less than the columns that vary (7)",

@@ -29,6 +29,7 @@ _PHRASES = (
     (r"kinds=\{'(.*?)': \[levels in order\]\}", r"--kinds '\1=first,second,...'"),
     ("levels in order as a list", "levels in order with commas"),
     (r"^kinds gives", "--kinds gives"),
+    (r"The 'n_components' parameter of \w+", "--rank"),
     (r"n_components=(\w+)", r"--rank \1"),
     (r", n_features=(\d+); use at most", r" (\1); use at most"),
     (r"X has n_samples=1\b", "the table has one row"),

@@ -30,7 +30,7 @@ Hint = str | None
 CONSTANT = "constant"
 FEW_LEVELS = 20  # distinct numbers that are still taken for levels
 LIMIT_SHARE = 0.1  # of cells at the smallest or largest value, from where on it is a limit
-LARGEST = 1e300  # of a value
+LARGEST = 1e302  # of a value
 PER_LEVEL, PER_COUNT = 2, 3  # cells per distinct value, on average, that levels and counts need
 
 NUMBERS = ("float", "integer", "decimal", "bool")
