@@ -10,10 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from colspace import ConstantColumnWarning, CopulaImputer
 from colspace.copula import _em, error_bound, pool
 from colspace.copula._em import LEAST, State, extrapolate, iterate, maximise
-from colspace.copula._encode import distinct_values
+from colspace.copula._encode import distinct_values, known_rows
 from colspace.copula._estep import Factors, Rows, cavity, posterior, signal
+from colspace.copula._fit import CopulaModel
 from colspace.copula._marginals import NodeSums, build_chain, move
-from colspace.copula._predict import row_log_likelihood
+from colspace.copula._predict import row_laws, row_log_likelihood
+from colspace.copula._truncated import truncated_moments
+from colspace.copula._values import column_of
 
 RNG = np.random.default_rng(0)
 
@@ -358,3 +361,46 @@ def test_new_values_may_be_as_far_as_floats_go(power):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         answers(model, new)
+
+
+# ---------------------------------------------------------------- what fuzzing found
+
+
+def test_a_rank_that_falls_at_the_end_keeps_the_unit_diagonal():
+    with pytest.warns(ConvergenceWarning):
+        model = CopulaImputer(max_iter=1, random_state=0).fit(holes(low_rank(60, 12)))
+    assert model.n_components_ < 7
+    np.testing.assert_allclose(np.diag(model.correlation_), 1.0, atol=1e-12)
+
+
+def test_columns_that_share_no_row_with_others_are_noise():
+    X = np.column_stack([NORMAL[:30, :2], np.full(30, np.nan)])
+    X = np.vstack([X, np.column_stack([np.full((30, 2), np.nan), NORMAL[30:60, 2]])])
+    for method in ("ep", "paper"):
+        model = CopulaImputer(1, method=method, random_state=0).fit(X)
+        np.testing.assert_allclose(np.diag(model.correlation_), 1.0, atol=1e-9)
+        assert np.abs(model.correlation_[2, :2]).max() < 0.2
+
+
+def test_published_sweeps_settle_where_they_would_grow():
+    """Nearly as many factors as columns, open ends: undamped Jacobi steps overshoot more from sweep to sweep."""
+    p, k, noise, rng = 8, 5, 0.1, np.random.default_rng(0)
+    W = rng.standard_normal((p, k))
+    W *= np.sqrt(1 - noise) / np.linalg.norm(W, axis=1, keepdims=True)
+    chain = build_chain([(np.arange(2.0), np.ones(2))] * p, ["binary"] * p)
+    columns = tuple(column_of(chain, j) for j in range(p))
+    state = State(Factors(W, np.zeros((p, k, k)), np.full(p, noise)), chain)
+    model = CopulaModel(state, columns, tuple(range(p)), "paper", np.full(p, 9.0), np.ones(p), ())
+    X = (rng.standard_normal((200, k)) @ W.T > 0).astype(float)
+    laws = row_laws(known_rows(X, chain, columns, model.labels), model)
+    assert np.abs(laws.posterior.t).max() < 3
+    one = row_laws(known_rows(X[[7]], chain, columns, model.labels), model)
+    np.testing.assert_allclose(one.posterior.t[0], laws.posterior.t[7], rtol=1e-9)
+
+
+def test_widths_that_rounding_takes_have_moments():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = truncated_moments(np.array([1.0, -3e15, 2e18]), np.array([1.0, -3e15, np.inf]))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found.mean, [1.0, -3e15, 2e18])

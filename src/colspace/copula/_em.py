@@ -403,4 +403,13 @@ def fit_ep(
             loose = np.where(sums.loose > 0, sums.loose / cells, 1.0)
             z = move(state.chain, sums.nodes, knots=True, tol=0.05 if left == 1 else 0.3)
             state = replace(state, chain=rescaled(state.chain, z))
-    return prune(state, cells) if auto_rank else state, traces, loose
+    return _pruned_last(state, cells) if auto_rank else state, traces, loose
+
+
+def _pruned_last(state: State, cells: Array) -> State:
+    """Without weak factors, what they explained being noise: no M-step follows that restores the unit diagonal."""
+    found = prune(state, cells)
+    if found.factors.rank == state.factors.rank:
+        return state
+    f = found.factors
+    return replace(found, factors=replace(f, noise=1.0 - np.einsum("pi,pi->p", f.W, f.W)))

@@ -102,11 +102,17 @@ def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State
     W = np.asarray(np.linalg.solve(A + 1e-10 * np.eye(k), sums.zt[:, :, None])[:, :, 0], dtype=np.float64)
     total = sums.zz - 2 * np.einsum("pi,pi->p", W, sums.zt) + np.einsum("pij,pi,pj->p", A, W, W)
     noise = max(float(total.sum() / sums.cells.sum()), LEAST)
+    length = np.einsum("pi,pi->p", W, W)
     if unit:
-        length = np.einsum("pi,pi->p", W, W)
         noise = max(float(np.mean(noise / (noise + length))), LEAST)
         W *= np.sqrt((1.0 - noise) / np.maximum(length, 1e-12))[:, None]
-    return replace(state, factors=Factors(W, np.zeros((len(W), k, k)), np.full(len(W), noise)))
+    alone = unit & (length <= 1e-12)  # a column without loadings is noise, all of it
+    return replace(
+        state,
+        factors=Factors(
+            np.where(alone[:, None], 0.0, W), np.zeros((len(W), k, k)), np.where(alone, 1.0, noise)
+        ),
+    )
 
 
 def fit_paper(

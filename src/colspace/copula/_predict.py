@@ -89,6 +89,7 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
     q = posterior(rows, tau, nu, f)
     part = _Part.of(known, np.unique(rows.row[known.censored]))
     active = np.ones(part.rows.n, dtype=bool)
+    pace, last = np.ones(rows.n), np.full(rows.n, np.inf)
     for sweep in range(SWEEPS):
         if not active.any():
             break
@@ -104,17 +105,21 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
         on = part.on[moving]
         if paper:
             total = spread + noise
-            nu[on] = ((centre + np.sqrt(total) * law.mean) * tau[part.on])[moving]
+            new_nu = ((centre + np.sqrt(total) * law.mean) * tau[part.on])[moving]
+            nu[on] += pace[rows.row[on]] * (new_nu - nu[on])
             variance[on] = (total * law.variance)[moving]
         else:
             new = sites_of(centre, spread, noise, law)
-            pace = 1.0 if sweep < FREE else DAMPING
-            tau[on] += pace * (new[0][moving] - tau[on])
-            nu[on] += pace * (new[1][moving] - nu[on])
+            share = 1.0 if sweep < FREE else DAMPING
+            tau[on] += share * (new[0][moving] - tau[on])
+            nu[on] += share * (new[1][moving] - nu[on])
         after = posterior(part.rows, tau[part.cells], nu[part.cells], f)
         moved = np.abs(after.t - before.t).max(axis=1) + np.abs(after.V - before.V).max(axis=1)
         rows_now = part.index[active]
         q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
+        if paper:  # steps that grow would never end
+            pace[part.index] *= np.where(moved > last[part.index], 0.5, 1.0)
+            last[part.index] = moved
         active &= moved > SETTLED
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)

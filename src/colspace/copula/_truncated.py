@@ -14,6 +14,7 @@ _NARROW, _FAR, _NEAR = 0.3, -8.0, 4.0  # closed forms cancel in narrow intervals
 _BEYOND = 40.0  # where the density is zero
 _CHUNK = 1 << 13  # values that a cache holds
 _REACH = 45.0  # exp(-45) is nothing beside one
+_LEAST = 1e-16  # width, relative to the place, that rounding leaves
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _ROOT = 1.0 / np.sqrt(2 * np.pi)
 
@@ -109,7 +110,8 @@ def _stretch(a: Array, b: Array) -> tuple[Array, Array, Array]:
 
     b is at most about zero and the density grows towards it.
     """
-    half = 0.5 * np.minimum(b - a, _REACH / np.maximum(-b, 1.0))
+    size = np.maximum(-b, 1.0)
+    half = 0.5 * np.clip(b - a, _LEAST * size, _REACH / size)
     offset = half[:, None] * (_NODES - 1.0)
     return half, offset, _WEIGHTS * np.exp(-offset * (b[:, None] + 0.5 * offset))
 
