@@ -237,7 +237,8 @@ def shrink(noise: Array, variances: Array) -> Array:
     logs = np.log(noise)
     mean, chance = float(logs.mean()), float(np.minimum(variances, 1.0).mean())
     between = max(float(logs.var()) - chance, 0.0)
-    return np.exp(mean + between / (between + np.minimum(variances, 1.0)) * (logs - mean))
+    kept = between / np.maximum(between + np.minimum(variances, 1.0), 1e-300)
+    return np.exp(mean + kept * (logs - mean))
 
 
 def change(before: Array, after: Array) -> float:
@@ -409,7 +410,6 @@ def fit_ep(
 def _pruned_last(state: State, cells: Array) -> State:
     """Without weak factors, what they explained being noise: no M-step follows that restores the unit diagonal."""
     found = prune(state, cells)
-    if found.factors.rank == state.factors.rank:
-        return state
     f = found.factors
-    return replace(found, factors=replace(f, noise=1.0 - np.einsum("pi,pi->p", f.W, f.W)))
+    rest = 1.0 - np.einsum("pi,pi->p", f.W, f.W)
+    return replace(found, factors=replace(f, noise=np.where(np.abs(rest - f.noise) > 1e-9, rest, f.noise)))
