@@ -13,6 +13,7 @@ from ._marginals import STEPPED, Chain
 
 Array = NDArray[np.float64]
 
+_ROOT = float(np.sqrt(2 * np.pi))
 _TAIL, _FEWEST = 1.5, 8  # knots beyond this |z|, at least so many, tell how a tail goes on
 _LARGEST = 1e305  # of a value that goes on beyond those seen, so that differences stay finite
 _FARTHEST = 1e100  # latent value, whose square is finite
@@ -31,10 +32,6 @@ class Tail:
     scale: float
     power: float
     fitted: bool
-
-    def law(self, z: Array) -> Array:
-        """The power law at |z|."""
-        return self.middle + self.side * self.scale * np.abs(z) ** self.power
 
     def value(self, z: Array, end_x: float) -> Array:
         """Values beyond the last knot, which has the value ``end_x``."""
@@ -62,8 +59,9 @@ class Column:
     @cached_property
     def tails(self) -> tuple[Tail | None, Tail | None]:
         """How the values go on below and above those seen (None: a limit ends them)."""
-        lower = None if self.kind in ("lower", "two-sided") else _tail(self.z, self.x, -1.0)
-        upper = None if self.kind in ("upper", "two-sided") else _tail(self.z, self.x, 1.0)
+        middle = float(np.interp(0.0, self.z, self.x))
+        lower = None if self.kind in ("lower", "two-sided") else _tail(self.z, self.x, middle, -1.0)
+        upper = None if self.kind in ("upper", "two-sided") else _tail(self.z, self.x, middle, 1.0)
         return lower, upper
 
     @cached_property
@@ -73,12 +71,13 @@ class Column:
         for tail in self.tails:
             if tail is not None and tail.fitted and self.wobble > 0:
                 far = _far(self.z, tail.side)
-                reach = np.abs(self.z[far])
-                law = tail.law(reach)
-                slope = tail.scale * tail.power * reach ** (tail.power - 1.0)
-                chance = self.wobble * np.sqrt(2 * np.pi) * np.exp(0.5 * reach**2)
-                lack = float(np.mean(((x[far] - law) / np.maximum(slope, _TINY)) ** 2 / chance))
-                x[far] += np.minimum(reach - _TAIL, 1.0) / max(lack, 1.0) * (law - x[far])
+                reach = tail.side * self.z[far]
+                power = tail.scale * reach**tail.power
+                off = tail.middle + tail.side * power - x[far]
+                slope = np.maximum(tail.power * power / reach, _TINY)
+                chance = (self.wobble * _ROOT) * np.exp(0.5 * reach * reach)
+                lack = float(((off / slope) ** 2 / chance).sum()) / len(off)
+                x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
         return np.maximum.accumulate(x)
 
     def values(self, z: Array) -> Array:
@@ -160,10 +159,9 @@ def _far(z: Array, side: float) -> slice:
     return slice(0, int(z.searchsorted(-_TAIL)))
 
 
-def _tail(z: Array, x: Array, side: float) -> Tail:
+def _tail(z: Array, x: Array, middle: float, side: float) -> Tail:
     """A power law by least squares of logarithms, or the slope of all knots where few are far out."""
     end, far = float(z[-1] if side > 0 else z[0]), _far(z, side)
-    middle = float(np.interp(0.0, z, x))
     far_z, far_x = side * z[far], side * (x[far] - middle)
     if len(far_z) >= _FEWEST and far_x.min() > 0:
         log_z, log_x = np.log(far_z), np.log(far_x)
