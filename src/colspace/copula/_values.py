@@ -33,6 +33,10 @@ class Tail:
     power: float
     fitted: bool
 
+    def law(self, z: Array) -> Array:
+        """The power law at |z|."""
+        return self.middle + self.side * self.scale * np.abs(z) ** self.power
+
     def value(self, z: Array, end_x: float) -> Array:
         """Values beyond the last knot, which has the value ``end_x``."""
         with np.errstate(over="ignore"):
@@ -72,9 +76,9 @@ class Column:
             if tail is not None and tail.fitted and self.wobble > 0:
                 far = _far(self.z, tail.side)
                 reach = tail.side * self.z[far]
-                power = tail.scale * reach**tail.power
-                off = tail.middle + tail.side * power - x[far]
-                slope = np.maximum(tail.power * power / reach, _TINY)
+                law = tail.law(reach)
+                off = law - x[far]
+                slope = np.maximum(tail.power * np.abs(law - tail.middle) / reach, _TINY)
                 chance = (self.wobble * _ROOT) * np.exp(0.5 * reach * reach)
                 lack = float(((off / slope) ** 2 / chance).sum()) / len(off)
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
