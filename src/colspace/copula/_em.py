@@ -84,10 +84,11 @@ class Sums(Additive):
 
 @dataclass(frozen=True)
 class Trace:
-    """How a fit went: changes of W W' per iteration, and whether the last was small enough."""
+    """How a fit went: changes of W W' per iteration, whether it came near enough, and how far it still had to go."""
 
     changes: tuple[float, ...]
     converged: bool
+    left: float
 
 
 def exact_z(block: Block, chain: Chain) -> Array:
@@ -275,6 +276,7 @@ def iterate(
     kept: State | None = None  # where a leap began that is not yet found good
     patient = bool(state.chain.continuous.mean() > 0.5)
     trusted = patient  # sites do not follow leaps
+    left = np.inf
     while len(changes) < max_iter:
         new = _attempt(run, state, common)
         if new is None:
@@ -294,8 +296,9 @@ def iterate(
                 continue
         recent = changes[-4:]
         ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
-        if changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0) < tol:
-            return state, Trace(tuple(changes), True)
+        left = changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0)
+        if left < tol:
+            return state, Trace(tuple(changes), True, left)
         if kept is not None and changes[-1] > 3 * changes[-2]:  # a leap that went wrong
             state, trusted = kept, False
             path = [state]
@@ -304,7 +307,7 @@ def iterate(
         if trusted and turn and ratio > _SLOW and len(path) == 3:
             kept, state = state, extrapolate(*path)
             path = [state]
-    return state, Trace(tuple(changes), False)
+    return state, Trace(tuple(changes), False, left)
 
 
 def _attempt(run: Pass, state: State, common: bool) -> State | None:

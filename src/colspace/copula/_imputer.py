@@ -179,10 +179,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 tick=advance,
             )
         self._store(model, layout, kinds, active, distinct)
-        if not all(trace.converged for trace in model.traces):
-            last = next(t for t in model.traces if not t.converged)
+        if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
+            last = model.traces[-1]
             warnings.warn(
-                f"EM has not converged: W W' still changed by {last.changes[-1]:.3g} in iteration {len(last.changes)}, "
+                f"EM has not converged: after {len(last.changes)} iterations W W' is about {last.left:.3g} from its limit, "
                 f"more than tol={tol:g}. Remedies: a larger max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,

@@ -135,5 +135,5 @@ def fit_paper(
         state = new
         tick()
         if changes[-1] < tol:
-            return state, [Trace(tuple(changes), True)]
-    return state, [Trace(tuple(changes), False)]
+            return state, [Trace(tuple(changes), True, changes[-1])]
+    return state, [Trace(tuple(changes), False, changes[-1])]
