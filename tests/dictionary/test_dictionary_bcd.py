@@ -32,7 +32,8 @@ def make(seed=0, n=80, p=12, r=3, K=2, csr=False, **options):
 @pytest.mark.parametrize("l1", [0.0, 0.1])
 @pytest.mark.parametrize("radius", [None, Radius(0.5)])
 def test_descends_and_stays_inside(model, name, l1, radius):
-    problem, regions = make(model=model, l1=l1), SETS[name]
+    regions = SETS[name]
+    problem = make(model=model, l1=l1 if np.isfinite(regions.dictionary.norm) else 0.0)
     start = into_regions(problem, start_nmf(problem, 3, np.random.default_rng(0)), regions)
     found = solve_bcd(problem, start, regions=regions, radius=radius, max_iter=30)
     fall = -np.diff(found.history)
@@ -163,5 +164,17 @@ def test_start_outside():
     start = start_nmf(problem, 2, np.random.default_rng(0))
     with pytest.raises(ValueError, match="outside its set"):
         solve_bcd(problem, start._replace(W=-start.W), regions=NONNEGATIVE, radius=None)
+    with pytest.raises(ValueError, match=r"l1=0\.1 has no minimum"):
+        solve_bcd(make(l1=0.1), start, regions=NONNEGATIVE, radius=None)
     with pytest.raises(ValueError, match="must be > 0"):
         Region(norm=0.0)
+
+
+def test_l1_makes_codes_sparse():
+    sparser = []
+    for l1 in (0.0, 1.0):
+        problem = make(l1=l1)
+        start = into_regions(problem, start_nmf(problem, 3, np.random.default_rng(0)), BOTH)
+        found = solve_bcd(problem, start, regions=BOTH, radius=None, max_iter=200)
+        sparser.append(np.mean(found.state.H == 0))
+    assert sparser[1] > sparser[0]

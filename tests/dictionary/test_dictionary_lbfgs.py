@@ -3,10 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import nnls
 from sklearn.linear_model import LogisticRegression
 
 from colspace.dictionary import _losses as losses
 from colspace.dictionary import _objective as obj
+from colspace.dictionary._codes import nonnegative_codes
 from colspace.dictionary._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
 
 
@@ -72,13 +74,51 @@ def test_without_labels_the_dictionary_is_the_svd():
 def test_nonnegative(model, csr):
     X, Y, Z = counts(np.random.default_rng(4))
     X[X < 0.3] = 0.0
-    problem = obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z, model=model, xi=0.2, l1=0.05, l2=0.1)
+    problem = obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z, model=model, xi=0.2, l2=0.1)
     start = start_nmf(problem, 3, np.random.default_rng(0))
     found = solve_jointly(problem, start, positive=True, tol=1e-9)
     assert found.state.W.min() >= 0
     assert found.state.H.min() >= 0
     assert obj.objective(problem, found.state) == pytest.approx(found.history[-1], rel=1e-10)
     assert found.history[-1] < obj.objective(problem, start)
+
+
+@pytest.mark.parametrize("price", [0.0, 0.5])
+@pytest.mark.parametrize("warm", [False, True])
+def test_nonnegative_codes_are_nnls(price, warm):
+    rng = np.random.default_rng(8)
+    W, X = rng.standard_normal((9, 6)), 3 * rng.standard_normal((300, 9))
+    passive = rng.random((300, 6)) < 0.5 if warm else None
+    H, free = nonnegative_codes(X @ W, W.T @ W, price, passive)
+    assert np.array_equal(free, H > 0)
+    dual = H @ (W.T @ W) - X @ W + price
+    assert np.abs(dual[free]).max() < 1e-8
+    assert dual[~free].min() > -1e-8
+    if price == 0.0:
+        np.testing.assert_allclose(H, [nnls(W, x)[0] for x in X], atol=1e-8)
+
+
+def test_nonnegative_codes_of_a_dictionary_with_twins():
+    rng = np.random.default_rng(9)
+    W = rng.random((9, 3))[:, [0, 1, 2, 0]]
+    X = rng.random((50, 9))
+    H, _ = nonnegative_codes(X @ W, W.T @ W)
+    best = [nnls(W, x)[1] for x in X]
+    np.testing.assert_allclose(np.linalg.norm(X - H @ W.T, axis=1), best, rtol=1e-6)
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_nonnegative_codes_eliminated(csr):
+    X, Y, Z = counts(np.random.default_rng(4))
+    X[X < 0.3] = 0.0
+    problem = obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z, xi=0.2, l2=0.1)
+    start = start_nmf(problem, 3, np.random.default_rng(0))
+    one = solve_eliminated(problem, start, positive=True, tol=1e-9, max_iter=2000)
+    assert one.state.W.min() >= 0
+    assert one.state.H.min() >= 0
+    assert obj.objective(problem, one.state) == pytest.approx(one.history[-1], rel=1e-10)
+    two = solve_jointly(problem, one.state, positive=True, tol=1e-10, max_iter=2000)
+    assert two.history[-1] >= one.history[-1] * (1 - 1e-3)
 
 
 def test_stops_at_max_iter():
@@ -93,12 +133,15 @@ def test_stops_at_max_iter():
 def test_refusals():
     X, Y, Z = counts(np.random.default_rng(6))
     rng = np.random.default_rng(0)
-    feature = obj.make_problem(X, Y, Z, model="feature", l1=1.0)
+    feature = obj.make_problem(X, Y, Z, model="feature")
+    sparse_codes = obj.make_problem(X, Y, Z, l1=1.0)
     start = start_svd(feature, 2, rng)
-    with pytest.raises(ValueError, match="closed form"):
+    with pytest.raises(ValueError, match="codes can be eliminated"):
         solve_eliminated(feature, start)
-    with pytest.raises(ValueError, match="kink at 0"):
-        solve_jointly(feature, start, positive=False)
+    with pytest.raises(ValueError, match="no minimum"):
+        solve_jointly(sparse_codes, start, positive=False)
+    with pytest.raises(ValueError, match="no minimum"):
+        solve_eliminated(sparse_codes, start, positive=True)
     with pytest.raises(ValueError, match="negative atoms or codes"):
         solve_jointly(feature, start, positive=True)
     with pytest.raises(ValueError, match="X has negative entries"):

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._rows import chunk_rows
 from ._losses import Array
-from ._objective import Problem, Solution, State, projections, value_and_gradient
+from ._objective import Problem, Solution, State, projections, transposed, value_and_gradient
 from ._regions import Radius, Region, Regions, nearest
 
 _ENOUGH = 1e-4  # of the decrease that a quadratic model promises
@@ -29,7 +28,7 @@ class Block:
 
     def price(self, x: Array) -> float:
         """sum thrift |x|."""
-        return float(np.sum(self.thrift * np.abs(x)))
+        return float(np.sum(self.thrift * np.abs(x))) if np.any(self.thrift) else 0.0
 
     def step(self, x: Array, step: float) -> Array:
         """Minimum of ||z - x||^2 / (2 step) + price(z) where the block may go."""
@@ -73,16 +72,6 @@ def _first_step(f: Restricted, x: Array, gradient: Array) -> float:
     little = 1e-4 * (1.0 + float(np.linalg.norm(x))) / size
     change = float(np.linalg.norm(f(x - little * gradient)[1] - gradient))
     return little * size / change if change > 0 else 1.0 / size
-
-
-def transposed(problem: Problem, right: Array) -> Array:
-    """X' right, by chunks."""
-    X = problem.X
-    step = problem.chunk or chunk_rows(X)
-    total = np.zeros((X.shape[1], right.shape[1]))
-    for i in range(0, X.shape[0], step):
-        total += X[i : i + step].T @ right[i : i + step]
-    return total
 
 
 @dataclass(frozen=True)
@@ -213,6 +202,12 @@ def stationarity(problem: Problem, state: State, regions: Regions) -> float:
 
 
 def _check_start(problem: Problem, state: State, regions: Regions) -> None:
+    if problem.l1 > 0 and not np.isfinite(regions.dictionary.norm):
+        msg = (
+            f"l1={problem.l1:g} has no minimum while the dictionary may grow and the codes shrink. "
+            "Remedy: a norm bound on the dictionary, such as Region(norm=1.0)"
+        )
+        raise ValueError(msg)
     blocks = {
         "dictionary": state.W,
         "codes": state.H,

@@ -13,6 +13,7 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import randomized_svd
 
+from ._codes import Mask, nonnegative_codes
 from ._losses import Array
 from ._objective import (
     Coefficients,
@@ -21,8 +22,11 @@ from ._objective import (
     State,
     best_codes,
     eliminated,
+    gradient_of,
     projections,
+    row_sums,
     value_and_gradient,
+    value_of,
     without_codes,
 )
 
@@ -135,25 +139,73 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     return fit_coefficients(problem, W * balance, H / balance)
 
 
-def solve_eliminated(
-    problem: Problem, start: State, *, tol: float = 1e-7, max_iter: int = 500, tick: Tick = lambda: None
-) -> Solution:
-    """The free filter model: L-BFGS on W, B, G and the intercept of min over H of L."""
-    if problem.model != "filter" or problem.l1 > 0:
+def _refuse_l1(problem: Problem) -> None:
+    if problem.l1 > 0:
         msg = (
-            f"codes have a closed form in the filter model without l1 alone, not for model={problem.model!r}, "
-            f"l1={problem.l1:g}. Remedies: solve_jointly, or block coordinate descent"
+            f"l1={problem.l1:g} has no minimum while the dictionary may grow and the codes shrink. "
+            "Remedy: block coordinate descent with a norm bound on the dictionary"
         )
         raise ValueError(msg)
 
-    def value(parts: list[Array]) -> tuple[float, Coefficients]:
-        return eliminated(problem, Coefficients(*parts))
 
+def _check_positive(start: State) -> None:
+    if start.W.min() < 0 or start.H.min() < 0:
+        msg = "the start has negative atoms or codes; use start_nmf, or clip it at 0"
+        raise ValueError(msg)
+
+
+def solve_eliminated(
+    problem: Problem,
+    start: State,
+    *,
+    positive: bool = False,
+    tol: float = 1e-7,
+    max_iter: int = 500,
+    tick: Tick = lambda: None,
+) -> Solution:
+    """The filter model: L-BFGS on W, B, G and the intercept of min over H of L.
+
+    With ``positive`` W and H are nonnegative, and H solves its quadratic programmes.
+    """
+    _refuse_l1(problem)
+    if problem.model != "filter" or problem.xi == 0:
+        msg = (
+            "codes can be eliminated in the filter model with xi > 0, not for "
+            f"model={problem.model!r}, xi={problem.xi:g}. Remedies: solve_jointly, or block coordinate descent"
+        )
+        raise ValueError(msg)
+    if positive:
+        _check_positive(start)
+    codes = _NonnegativeCodes(problem) if positive else None
+
+    def value(parts: list[Array]) -> tuple[float, Coefficients]:
+        at = Coefficients(*parts)
+        if codes is None:
+            return eliminated(problem, at)
+        H, xw = codes(at.W)
+        sums = row_sums(problem, at, H, xw=xw)
+        return value_of(problem, at, sums), gradient_of(problem, at, sums)
+
+    lower = [0.0, -np.inf, -np.inf, -np.inf] if positive else None
     parts, history, reason, converged = _minimise(
-        value, without_codes(start), tol=tol, max_iter=max_iter, tick=tick
+        value, without_codes(start), tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
     W, B, G, c = parts
-    return Solution(State(W, best_codes(problem, W), B, G, c), tuple(history), reason, converged)
+    H = best_codes(problem, W) if codes is None else codes(W)[0]
+    return Solution(State(W, H, B, G, c), tuple(history), reason, converged)
+
+
+class _NonnegativeCodes:
+    """H and X W for a dictionary; each call starts at the free entries of the last."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.passive: Mask | None = None
+
+    def __call__(self, W: Array) -> tuple[Array, Array]:
+        xw = projections(self.problem, W)
+        H, self.passive = nonnegative_codes(xw, W.T @ W, passive=self.passive)
+        return H, xw
 
 
 def solve_jointly(
@@ -166,23 +218,12 @@ def solve_jointly(
     tick: Tick = lambda: None,
 ) -> Solution:
     """Either model: L-BFGS-B on everything, with W and H >= 0 when ``positive``."""
-    if problem.l1 > 0 and not positive:
-        msg = (
-            f"l1={problem.l1:g} on codes of any sign has a kink at 0 that L-BFGS cannot pass. "
-            "Remedies: positive=True, or block coordinate descent"
-        )
-        raise ValueError(msg)
-    if positive and (start.W.min() < 0 or start.H.min() < 0):
-        msg = "the start has negative atoms or codes; use start_nmf, or clip it at 0"
-        raise ValueError(msg)
-    thrift = problem.l1 * problem.weight[:, None]
+    _refuse_l1(problem)
+    if positive:
+        _check_positive(start)
 
     def value(parts: list[Array]) -> tuple[float, State]:
-        state = State(*parts)
-        level, gradient = value_and_gradient(problem, state)
-        if not problem.l1:
-            return level, gradient
-        return level + float(np.sum(thrift * state.H)), gradient._replace(H=gradient.H + thrift)
+        return value_and_gradient(problem, State(*parts))
 
     free = -np.inf
     lower = [0.0, 0.0, free, free, free] if positive else None

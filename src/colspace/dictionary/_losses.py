@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 
@@ -80,13 +81,15 @@ class Logistic:
 
     def value(self, a: Array, Y: Array) -> Array:
         """log(1 + sum exp a) - y'a."""
+        if a.shape[1] == 1:
+            return np.logaddexp(0.0, a[:, 0]) - Y[:, 0] * a[:, 0]
         top = np.maximum(a.max(axis=1), 0.0)
         total = np.exp(-top) + np.exp(a - top[:, None]).sum(axis=1)
         return top + np.log(total) - np.sum(Y * a, axis=1)
 
     def slope(self, a: Array, Y: Array) -> Array:
         """g - y."""
-        return self.mean(a)[:, 1:] - Y
+        return expit(a) - Y if a.shape[1] == 1 else self.mean(a)[:, 1:] - Y
 
     def hessian(self, a: Array, Y: Array) -> Array:
         """diag(g) - g g'."""

@@ -15,9 +15,8 @@ from scipy import sparse
 from scipy.linalg import svd
 from scipy.sparse.linalg import LinearOperator, svds
 
-from ._bcd import transposed
 from ._losses import Array
-from ._objective import Problem, Solution, State, activations, objective, projections
+from ._objective import Problem, Solution, State, activations, objective, projections, transposed
 
 _DENSE = 400  # smaller side up to which a dense lifted matrix is decomposed whole
 _ENOUGH = 1e-4

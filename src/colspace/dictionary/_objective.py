@@ -46,6 +46,11 @@ class Problem:
         """K, the number of activations."""
         return int(self.Y.shape[1])
 
+    @property
+    def whole(self) -> bool:
+        """Whether X is multiplied in one go: slices of a CSR matrix would be copies."""
+        return self.chunk is None and sparse.issparse(self.X)
+
     @cached_property
     def energy(self) -> float:
         """sum_i w_i ||x_i||^2."""
@@ -160,17 +165,17 @@ class Sums(Additive):
 
 @dataclass(frozen=True)
 class Pass:
-    """``Pass(...)(X, Y, Z, w, v[, H])``: the sums of a chunk; with ``inverse`` of W'W the codes are X W (W'W)^-1."""
+    """``Pass(...)(X, Y, Z, w, v[, H, X W])``: the sums of a chunk; with ``inverse`` of W'W the codes are X W (W'W)^-1."""
 
     loss: Loss
     model: Model
     at: Coefficients
     inverse: Array | None = None
 
-    def __call__(self, X: Any, Y: Any, Z: Any, w: Array, v: Array, H: Any = None) -> Sums:
+    def __call__(self, X: Any, Y: Any, Z: Any, w: Array, v: Array, H: Any = None, xw: Any = None) -> Sums:
         """Sums of one chunk."""
         W, B, G, intercept = self.at
-        xw = np.asarray(X @ W)
+        xw = np.asarray(X @ W) if xw is None else xw
         codes = xw @ self.inverse if self.inverse is not None else H
         s = xw if self.model == "filter" else codes
         a = s @ B + Z @ G + intercept
@@ -192,12 +197,21 @@ class Pass:
         )
 
 
-def row_sums(problem: Problem, at: Coefficients, H: Array | None, inverse: Array | None = None) -> Sums:
-    """The sums of all rows, by chunks."""
+def row_sums(
+    problem: Problem,
+    at: Coefficients,
+    H: Array | None,
+    inverse: Array | None = None,
+    xw: Array | None = None,
+) -> Sums:
+    """The sums of all rows, by chunks; ``xw`` = X W when it is known."""
     arrays = [problem.X, problem.Y, problem.Z, problem.weight, problem.label_weight]
     if H is not None:
-        arrays.append(H)
-    return reduce_rows(Pass(problem.loss, problem.model, at, inverse), *arrays, chunk=problem.chunk)
+        arrays += [H] if xw is None else [H, xw]
+    statistic = Pass(problem.loss, problem.model, at, inverse)
+    if problem.whole:
+        return statistic(*arrays)
+    return reduce_rows(statistic, *arrays, chunk=problem.chunk)
 
 
 def value_of(problem: Problem, at: Coefficients, sums: Sums) -> float:
@@ -232,8 +246,22 @@ def without_codes(state: State) -> Coefficients:
 def projections(problem: Problem, W: Array) -> Array:
     """X W, by chunks."""
     X = problem.X
+    if problem.whole:
+        return np.asarray(X @ W)
     step = problem.chunk or chunk_rows(X)
     return np.concatenate([np.asarray(X[i : i + step] @ W) for i in range(0, X.shape[0], step)])
+
+
+def transposed(problem: Problem, right: Array) -> Array:
+    """X' right, by chunks."""
+    X = problem.X
+    if problem.whole:
+        return np.asarray(X.T @ right)
+    step = problem.chunk or chunk_rows(X)
+    total = np.zeros((X.shape[1], right.shape[1]))
+    for i in range(0, X.shape[0], step):
+        total += X[i : i + step].T @ right[i : i + step]
+    return total
 
 
 def activations(problem: Problem, state: State, xw: Array | None = None) -> Array:
@@ -263,10 +291,10 @@ def objective(problem: Problem, state: State) -> float:
 
 def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:
     """L and all its gradients, the L1 term left out of both."""
-    at = without_codes(state)
-    sums = row_sums(problem, at, state.H)
+    at, xw = without_codes(state), projections(problem, state.W)
+    sums = row_sums(problem, at, state.H, xw=xw)
     d = gradient_of(problem, at, sums)
-    gradient = State(d.W, codes_gradient(problem, state), d.B, d.G, d.intercept)
+    gradient = State(d.W, codes_gradient(problem, state, xw), d.B, d.G, d.intercept)
     return value_of(problem, at, sums), gradient
 
 
