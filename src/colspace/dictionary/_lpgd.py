@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from ._losses import Array
 from ._objective import Problem, Solution, State, activations, objective, projections, transposed
 
-_DENSE = 400  # smaller side up to which a dense lifted matrix is decomposed whole
+_DENSE = 64  # smaller side up to which a dense lifted matrix is decomposed whole
 _ENOUGH = 1e-4
 _GROWTH = 1.5  # of a step that was taken at once
 _HALVINGS = 60
@@ -131,7 +131,7 @@ class Stepped:
         """Rank-r projection as U S^1/2 and V S^1/2."""
         rows, columns = self.shape
         least = min(rows, columns)
-        if r >= least or (least <= _DENSE and not sparse.issparse(self.problem.X)):
+        if r >= least or (max(_DENSE, 4 * r) >= least and not sparse.issparse(self.problem.X)):
             U, values, Vt = svd(self.times(np.eye(columns)), full_matrices=False)
         else:
             operator = LinearOperator(
