@@ -1,0 +1,233 @@
+"""Quasi-Newton fits: codes eliminated for the free filter model, everything at once (with bounds) otherwise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import randomized_svd
+
+from ._codes import Mask, nonnegative_codes
+from ._losses import Array
+from ._objective import (
+    Coefficients,
+    Problem,
+    Solution,
+    State,
+    best_codes,
+    eliminated,
+    gradient_of,
+    projections,
+    row_sums,
+    value_and_gradient,
+    value_of,
+    without_codes,
+)
+
+_MEMORY = 20  # pairs that L-BFGS keeps
+_NMF_SWEEPS = 200
+
+Tick = Callable[[], None]
+
+
+def _pack(parts: Sequence[Array]) -> Array:
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def _unpack(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
+
+
+def _minimise(
+    value: Callable[[list[Array]], tuple[float, Sequence[Array]]],
+    start: Sequence[Array],
+    *,
+    tol: float,
+    max_iter: int,
+    lower: Sequence[float] | None = None,
+    tick: Tick = lambda: None,
+) -> tuple[list[Array], list[float], str, bool]:
+    """L-BFGS(-B) until the objective falls by less than ``tol``, relatively; ``lower`` bounds each part."""
+    shapes = [np.shape(part) for part in start]
+    history: list[float] = []
+
+    def packed(x: Array) -> tuple[float, Array]:
+        level, gradient = value(_unpack(x, shapes))
+        return level, _pack(gradient)
+
+    def record(intermediate_result: Any) -> None:
+        history.append(float(intermediate_result.fun))
+        tick()
+
+    bounds = None
+    if lower is not None:
+        low = _pack([np.full(shape, bound) for shape, bound in zip(shapes, lower, strict=True)])
+        bounds = np.column_stack([low, np.full(len(low), np.inf)])
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+    found = minimize(
+        packed, _pack(start), jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
+    )
+    return _unpack(found.x, shapes), history or [float(found.fun)], *_reason(found, tol, max_iter)
+
+
+def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
+    if found.status == 0:
+        return f"objective fell by less than tol={tol:g} of itself", True
+    if found.status == 1:
+        return f"max_iter={max_iter} reached", False
+    return f"line search ended: {found.message}", False
+
+
+def fit_coefficients(
+    problem: Problem, W: Array, H: Array, *, tol: float = 1e-10, max_iter: int = 200
+) -> State:
+    """B, G and the intercept that minimise L with W and H as they are (a convex problem)."""
+    K, q, r = problem.n_outputs, problem.Z.shape[1], W.shape[1]
+    feature = problem.model == "feature"
+    s = H if feature else projections(problem, W)
+    inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
+    scale = np.sqrt(np.maximum(np.mean(s * s, axis=0), 1e-300))[:, None]
+
+    def value(parts: list[Array]) -> tuple[float, list[Array]]:
+        B, G, c = parts[0] / scale, parts[1], parts[2]
+        a = s @ B + problem.Z @ G + c
+        k = problem.label_weight[:, None] * problem.loss.slope(a, problem.Y)
+        level = float(problem.label_weight @ problem.loss.value(a, problem.Y))
+        level += problem.l2 * float(np.sum(B * (inner @ B)) + np.sum(G * G))
+        dB = (s.T @ k + 2.0 * problem.l2 * (inner @ B)) / scale
+        dc = k.sum(axis=0) if problem.fit_intercept else np.zeros(K)
+        return level, [dB, problem.Z.T @ k + 2.0 * problem.l2 * G, dc]
+
+    start = [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)]
+    (B, G, c), *_ = _minimise(value, start, tol=tol, max_iter=max_iter)
+    return State(W, H, B / scale, G, c)
+
+
+def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
+    """Leading right singular vectors of X, their codes, and coefficients fitted to both."""
+    seed = int(rng.integers(2**31 - 1))
+    _, _, right = randomized_svd(problem.X, r, n_iter=4, random_state=seed)
+    W = np.asarray(right.T, dtype=np.float64)
+    return fit_coefficients(problem, W, best_codes(problem, W))
+
+
+def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
+    """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them."""
+    X = problem.X
+    least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
+    if least < 0:
+        msg = (
+            f"X has negative entries (least {least:g}), nonnegative atoms and codes cannot rebuild them. "
+            "Remedies: shift X by its column minima, or drop the sign constraint (positive=False)"
+        )
+        raise ValueError(msg)
+    nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        H = np.asarray(nmf.fit_transform(X), dtype=np.float64)
+    W = np.asarray(nmf.components_.T, dtype=np.float64)
+    tall, wide = np.linalg.norm(H, axis=0), np.linalg.norm(W, axis=0)
+    used = (tall > 0) & (wide > 0)
+    balance = np.sqrt(np.divide(tall, wide, out=np.ones(r), where=used))
+    return fit_coefficients(problem, W * balance, H / balance)
+
+
+def _refuse_l1(problem: Problem) -> None:
+    if problem.l1 > 0:
+        msg = (
+            f"l1={problem.l1:g} has no minimum while the dictionary may grow and the codes shrink. "
+            "Remedy: block coordinate descent with a norm bound on the dictionary"
+        )
+        raise ValueError(msg)
+
+
+def _check_positive(start: State) -> None:
+    if start.W.min() < 0 or start.H.min() < 0:
+        msg = "the start has negative atoms or codes; use start_nmf, or clip it at 0"
+        raise ValueError(msg)
+
+
+def solve_eliminated(
+    problem: Problem,
+    start: State,
+    *,
+    positive: bool = False,
+    tol: float = 1e-7,
+    max_iter: int = 500,
+    tick: Tick = lambda: None,
+) -> Solution:
+    """The filter model: L-BFGS on W, B, G and the intercept of min over H of L.
+
+    With ``positive`` W and H are nonnegative, and H solves its quadratic programmes.
+    """
+    _refuse_l1(problem)
+    if problem.model != "filter" or problem.xi == 0:
+        msg = (
+            "codes can be eliminated in the filter model with xi > 0, not for "
+            f"model={problem.model!r}, xi={problem.xi:g}. Remedies: solve_jointly, or block coordinate descent"
+        )
+        raise ValueError(msg)
+    if positive:
+        _check_positive(start)
+    codes = _NonnegativeCodes(problem) if positive else None
+
+    def value(parts: list[Array]) -> tuple[float, Coefficients]:
+        at = Coefficients(*parts)
+        if codes is None:
+            return eliminated(problem, at)
+        H, xw = codes(at.W)
+        sums = row_sums(problem, at, H, xw=xw)
+        return value_of(problem, at, sums), gradient_of(problem, at, sums)
+
+    lower = [0.0, -np.inf, -np.inf, -np.inf] if positive else None
+    parts, history, reason, converged = _minimise(
+        value, without_codes(start), tol=tol, max_iter=max_iter, lower=lower, tick=tick
+    )
+    W, B, G, c = parts
+    H = best_codes(problem, W) if codes is None else codes(W)[0]
+    return Solution(State(W, H, B, G, c), tuple(history), reason, converged)
+
+
+class _NonnegativeCodes:
+    """H and X W for a dictionary; each call starts at the free entries of the last."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.passive: Mask | None = None
+
+    def __call__(self, W: Array) -> tuple[Array, Array]:
+        xw = projections(self.problem, W)
+        H, self.passive = nonnegative_codes(xw, W.T @ W, passive=self.passive)
+        return H, xw
+
+
+def solve_jointly(
+    problem: Problem,
+    start: State,
+    *,
+    positive: bool,
+    tol: float = 1e-7,
+    max_iter: int = 1000,
+    tick: Tick = lambda: None,
+) -> Solution:
+    """Either model: L-BFGS-B on everything, with W and H >= 0 when ``positive``."""
+    _refuse_l1(problem)
+    if positive:
+        _check_positive(start)
+
+    def value(parts: list[Array]) -> tuple[float, State]:
+        return value_and_gradient(problem, State(*parts))
+
+    free = -np.inf
+    lower = [0.0, 0.0, free, free, free] if positive else None
+    parts, history, reason, converged = _minimise(
+        value, start, tol=tol, max_iter=max_iter, lower=lower, tick=tick
+    )
+    return Solution(State(*parts), tuple(history), reason, converged)

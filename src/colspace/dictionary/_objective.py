@@ -1,0 +1,314 @@
+"""What a supervised dictionary minimises, and its gradients.
+
+Rows are samples: X (n x p) is rebuilt as H W' from codes H (n x r) and a dictionary W (p x r), and the labels have
+activations a = X W B + Z G + c (filter) or a = H B + Z G + c (feature) with covariates Z (n x q):
+
+    L = sum_i v_i loss(a_i, y_i) + sum_i w_i (xi ||x_i - W h_i||^2 + l1 |h_i|_1) + l2 (R + ||G||^2),
+
+R = ||W B||^2 (filter) or sum_i w_i ||B'h_i||^2 (feature), as in (10) and (12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._rows import chunk_rows, reduce_rows
+from ..moments import Additive
+from ._losses import Array, Logistic, Loss
+
+Model = Literal["filter", "feature"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data and the terms; made by ``make_problem``."""
+
+    X: Any
+    Y: Any
+    Z: Any
+    weight: Any
+    label_weight: Any
+    loss: Loss
+    model: Model
+    xi: float
+    l1: float
+    l2: float
+    fit_intercept: bool
+    chunk: int | None
+
+    @property
+    def n_outputs(self) -> int:
+        """K, the number of activations."""
+        return int(self.Y.shape[1])
+
+    @property
+    def whole(self) -> bool:
+        """Whether X is multiplied in one go: slices of a CSR matrix would be copies."""
+        return self.chunk is None and sparse.issparse(self.X)
+
+    @cached_property
+    def energy(self) -> float:
+        """sum_i w_i ||x_i||^2."""
+        return float(reduce_rows(_energy, self.X, self.weight, chunk=self.chunk))
+
+
+class State(NamedTuple):
+    """Dictionary W (p x r), codes H (n x r), coefficients B (r x K), covariate coefficients G (q x K), intercept (K)."""
+
+    W: Array
+    H: Array
+    B: Array
+    G: Array
+    intercept: Array
+
+
+class Coefficients(NamedTuple):
+    """A state without its codes."""
+
+    W: Array
+    B: Array
+    G: Array
+    intercept: Array
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where a solver ended: the state, the objective after each iteration, and why it stopped."""
+
+    state: State
+    history: tuple[float, ...]
+    reason: str
+    converged: bool
+
+
+def make_problem(
+    X: Any,
+    Y: Any,
+    covariates: Any = None,
+    *,
+    loss: Loss | None = None,
+    model: Model = "filter",
+    xi: float = 1.0,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    weight: Any = None,
+    label_weight: Any = None,
+    fit_intercept: bool = True,
+    chunk: int | None = None,
+) -> Problem:
+    """Checked problem; ``weight`` (w) counts rows in the whole objective, ``label_weight`` (v / w) in the labels' loss alone."""
+    if model not in ("filter", "feature"):
+        msg = (
+            f"model={model!r} is unknown; use 'filter' (labels from X W) or 'feature' (labels from the codes)"
+        )
+        raise ValueError(msg)
+    for name, value in (("xi", xi), ("l1", l1), ("l2", l2)):
+        if not (np.isfinite(value) and value >= 0):
+            msg = f"{name}={value} must be a number >= 0"
+            raise ValueError(msg)
+    n = X.shape[0]
+    if sparse.issparse(X) and X.format != "csr":
+        X = X.tocsr()
+    if Y.ndim != 2 or Y.shape[0] != n:
+        msg = f"Y has shape {Y.shape}; it must be n x K with n = {n}, the rows of X (see one_hot)"
+        raise ValueError(msg)
+    Z = np.zeros((n, 0)) if covariates is None else covariates
+    if Z.ndim != 2 or Z.shape[0] != n:
+        msg = f"covariates have shape {Z.shape}; they must be n x q with n = {n}, the rows of X"
+        raise ValueError(msg)
+    w = _weights(weight, n, "weight")
+    v = w * _weights(label_weight, n, "label_weight")
+    return Problem(X, Y, Z, w, v, loss or Logistic(), model, xi, l1, l2, fit_intercept, chunk)
+
+
+def _weights(weight: Any, n: int, name: str) -> Array:
+    if weight is None:
+        return np.ones(n)
+    w = np.asarray(weight, dtype=np.float64)
+    if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0):
+        msg = f"{name} has shape {w.shape}; it must be {n} finite numbers >= 0, one per row"
+        raise ValueError(msg)
+    return w
+
+
+def _energy(X: Any, weight: Array) -> Any:
+    if sparse.issparse(X):
+        rows = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        rows = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return weight @ rows
+
+
+@dataclass(frozen=True)
+class Sums(Additive):
+    """Sums over rows: with s_i = W'x_i (filter) or h_i (feature) and k_i = v_i loss'(a_i),
+
+    ``label`` of v loss, ``cross`` of w h'W'x, ``gram`` of w h h', ``size`` of w |h|_1, ``xh`` of w x h', ``xk`` of x k'
+    (filter alone), ``sk`` of s k', ``zk`` of z k', ``k`` of k.
+    """
+
+    label: float
+    cross: float
+    gram: Array
+    size: float
+    xh: Array
+    xk: Array
+    sk: Array
+    zk: Array
+    k: Array
+
+
+@dataclass(frozen=True)
+class Pass:
+    """``Pass(...)(X, Y, Z, w, v[, H, X W])``: the sums of a chunk; with ``inverse`` of W'W the codes are X W (W'W)^-1."""
+
+    loss: Loss
+    model: Model
+    at: Coefficients
+    inverse: Array | None = None
+
+    def __call__(self, X: Any, Y: Any, Z: Any, w: Array, v: Array, H: Any = None, xw: Any = None) -> Sums:
+        """Sums of one chunk."""
+        W, B, G, intercept = self.at
+        xw = np.asarray(X @ W) if xw is None else xw
+        codes = xw @ self.inverse if self.inverse is not None else H
+        s = xw if self.model == "filter" else codes
+        a = s @ B + Z @ G + intercept
+        k = v[:, None] * self.loss.slope(a, Y)
+        wh = w[:, None] * codes
+        right = np.hstack([wh, k]) if self.model == "filter" else wh
+        both = np.asarray(X.T @ right)
+        r = W.shape[1]
+        return Sums(
+            float(v @ self.loss.value(a, Y)),
+            float(np.sum(wh * xw)),
+            codes.T @ wh,
+            float(np.abs(wh).sum()),
+            both[:, :r],
+            both[:, r:],
+            s.T @ k,
+            Z.T @ k,
+            k.sum(axis=0),
+        )
+
+
+def row_sums(
+    problem: Problem,
+    at: Coefficients,
+    H: Array | None,
+    inverse: Array | None = None,
+    xw: Array | None = None,
+) -> Sums:
+    """The sums of all rows, by chunks; ``xw`` = X W when it is known."""
+    arrays = [problem.X, problem.Y, problem.Z, problem.weight, problem.label_weight]
+    if H is not None:
+        arrays += [H] if xw is None else [H, xw]
+    statistic = Pass(problem.loss, problem.model, at, inverse)
+    if problem.whole:
+        return statistic(*arrays)
+    return reduce_rows(statistic, *arrays, chunk=problem.chunk)
+
+
+def value_of(problem: Problem, at: Coefficients, sums: Sums) -> float:
+    """L without its L1 term."""
+    W, B, G, _ = at
+    gram = W.T @ W
+    rebuilt = problem.energy - 2.0 * sums.cross + float(np.sum(sums.gram * gram))
+    inner = gram if problem.model == "filter" else sums.gram
+    ridge = float(np.sum(B * (inner @ B)) + np.sum(G * G))
+    return sums.label + problem.xi * rebuilt + problem.l2 * ridge
+
+
+def gradient_of(problem: Problem, at: Coefficients, sums: Sums) -> Coefficients:
+    """Gradients in W, B, G and the intercept: (15), (16) and the ridge."""
+    W, B, G, _ = at
+    dW = 2.0 * problem.xi * (W @ sums.gram - sums.xh)
+    if problem.model == "filter":
+        dW += (sums.xk + 2.0 * problem.l2 * (W @ B)) @ B.T
+        inner = W.T @ W
+    else:
+        inner = sums.gram
+    dB = sums.sk + 2.0 * problem.l2 * (inner @ B)
+    dG = sums.zk + 2.0 * problem.l2 * G
+    return Coefficients(dW, dB, dG, sums.k if problem.fit_intercept else np.zeros_like(sums.k))
+
+
+def without_codes(state: State) -> Coefficients:
+    """W, B, G and the intercept."""
+    return Coefficients(state.W, state.B, state.G, state.intercept)
+
+
+def projections(problem: Problem, W: Array) -> Array:
+    """X W, by chunks."""
+    X = problem.X
+    if problem.whole:
+        return np.asarray(X @ W)
+    step = problem.chunk or chunk_rows(X)
+    return np.concatenate([np.asarray(X[i : i + step] @ W) for i in range(0, X.shape[0], step)])
+
+
+def transposed(problem: Problem, right: Array) -> Array:
+    """X' right, by chunks."""
+    X = problem.X
+    if problem.whole:
+        return np.asarray(X.T @ right)
+    step = problem.chunk or chunk_rows(X)
+    total = np.zeros((X.shape[1], right.shape[1]))
+    for i in range(0, X.shape[0], step):
+        total += X[i : i + step].T @ right[i : i + step]
+    return total
+
+
+def activations(problem: Problem, state: State, xw: Array | None = None) -> Array:
+    """X W B + Z G + c, or H B + Z G + c."""
+    s = state.H if problem.model == "feature" else projections(problem, state.W) if xw is None else xw
+    return s @ state.B + problem.Z @ state.G + state.intercept
+
+
+def codes_gradient(problem: Problem, state: State, xw: Array | None = None) -> Array:
+    """Gradient in H, its L1 term apart: 2 xi w (H W'W - X W), and k B' + 2 l2 w H B B' in the feature model."""
+    W, H, B, _, _ = state
+    xw = projections(problem, W) if xw is None else xw
+    w = problem.weight[:, None]
+    gradient = 2.0 * problem.xi * w * (H @ (W.T @ W) - xw)
+    if problem.model == "feature":
+        slope = problem.loss.slope(activations(problem, state), problem.Y)
+        gradient += (problem.label_weight[:, None] * slope + 2.0 * problem.l2 * w * (H @ B)) @ B.T
+    return gradient
+
+
+def objective(problem: Problem, state: State) -> float:
+    """L whole."""
+    at = without_codes(state)
+    sums = row_sums(problem, at, state.H)
+    return value_of(problem, at, sums) + problem.l1 * sums.size
+
+
+def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:
+    """L and all its gradients, the L1 term left out of both."""
+    at, xw = without_codes(state), projections(problem, state.W)
+    sums = row_sums(problem, at, state.H, xw=xw)
+    d = gradient_of(problem, at, sums)
+    gradient = State(d.W, codes_gradient(problem, state, xw), d.B, d.G, d.intercept)
+    return value_of(problem, at, sums), gradient
+
+
+def inverse_gram(W: Array) -> Array:
+    """(W'W)^-1, or its pseudo-inverse."""
+    return np.asarray(np.linalg.pinv(W.T @ W, hermitian=True), dtype=np.float64)
+
+
+def best_codes(problem: Problem, W: Array) -> Array:
+    """Least-squares codes X W (W'W)^-1."""
+    return projections(problem, W) @ inverse_gram(W)
+
+
+def eliminated(problem: Problem, at: Coefficients) -> tuple[float, Coefficients]:
+    """min over H of L of the filter model without L1, and its gradient, which needs no chain rule."""
+    sums = row_sums(problem, at, None, inverse_gram(at.W))
+    return value_of(problem, at, sums), gradient_of(problem, at, sums)
