@@ -12,7 +12,7 @@ from colspace.copula import _em, error_bound, pool
 from colspace.copula._em import LEAST, State, extrapolate, iterate, maximise
 from colspace.copula._encode import distinct_values, known_rows
 from colspace.copula._estep import Factors, Rows, cavity, posterior, signal
-from colspace.copula._fit import CopulaModel
+from colspace.copula._fit import CopulaModel, principal_factors
 from colspace.copula._marginals import NodeSums, build_chain, move
 from colspace.copula._predict import row_laws, row_log_likelihood
 from colspace.copula._truncated import truncated_moments
@@ -180,6 +180,22 @@ def test_one_node_can_move():
     chain = build_chain([(np.array([0.0, 1.0]), np.array([3.0, 5.0]))], ["binary"])
     found = move(chain, NodeSums(np.array([4.0]), np.zeros(1), np.array([2.0])), knots=False)
     assert found[0] == pytest.approx((2 + chain.z[0]) / 5)
+
+
+def test_a_newton_step_is_damped_by_its_decrement():
+    """z + step / (1 + lambda), lambda^2 = slope'step, from a dense solve."""
+    rng = np.random.default_rng(0)
+    chain = build_chain([(np.arange(5.0), np.array([3.0, 1, 4, 1, 5]))], ["continuous"])
+    sums = NodeSums(rng.uniform(1, 5, 5), np.zeros(5), rng.standard_normal(5))
+    z, gap = chain.z, chain.gap[:-1]
+    pull, stiff = gap / np.diff(z), gap / np.diff(z) ** 2
+    slope = sums.linear - sums.diagonal * z + np.append(0, pull) - np.append(pull, 0)
+    hessian = np.diag(sums.diagonal + np.append(0, stiff) + np.append(stiff, 0))
+    hessian -= np.diag(stiff, 1) + np.diag(stiff, -1)
+    step = np.linalg.solve(hessian, slope)
+    assert (np.diff(step) > -0.5 * np.diff(z)).all()  # no neighbours that would meet
+    found = move(chain, sums, knots=True, steps=1)
+    np.testing.assert_allclose(found, z + step / (1 + np.sqrt(slope @ step)), rtol=1e-10)
 
 
 def test_nodes_too_close_to_solve_for_stay():
@@ -405,3 +421,17 @@ def test_widths_that_rounding_takes_have_moments():
         found = truncated_moments(np.array([1.0, -3e15, 2e18]), np.array([1.0, -3e15, np.inf]))
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found.mean, [1.0, -3e15, 2e18])
+
+
+def test_eigenvectors_of_equal_eigenvalues(monkeypatch):
+    """LAPACK's search for some of many equal eigenvalues may fail; then all are found."""
+
+    def fail(*args, **kwargs):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr("colspace.copula._fit.eigh", fail)
+    signs = np.where(np.isin(np.arange(10), [5, 7]), -1.0, 1.0)
+    W = principal_factors(2 * np.outer(signs, signs), np.full((10, 10), 2.0), 6)
+    assert W.shape == (10, 6)
+    np.testing.assert_allclose(W[:, 0] / W[0, 0], signs, atol=1e-9)
+    np.testing.assert_allclose(W[:, 1:], 0.0, atol=1e-7)

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm, truncnorm
 
 from colspace import CopulaImputer
-from colspace.copula import _predict, error_bound, pool
+from colspace.copula import _predict
 from colspace.copula._em import (
     Block,
     State,
@@ -95,6 +95,26 @@ def test_m_step_by_hand(kind):
     grown = (1 - share) / (1 - noise / total) / total
     np.testing.assert_allclose(new.W, W * np.sqrt(grown)[:, None], rtol=1e-6)
     np.testing.assert_allclose(new.C, C * grown[:, None, None], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "ordinal"])
+def test_noise_of_columns_is_shrunk_by_what_it_varies_by_chance(kind):
+    """Log noise of m cells has variance 2/m; where only loadings tell, Var[1 - w'w] / noise^2."""
+    X, state = levels()
+    if kind == "continuous":
+        X = np.where(np.isnan(X), np.nan, np.random.default_rng(1).standard_normal(X.shape))
+        state = replace(state, chain=build_chain(distinct_values(X), ["continuous"] * 6))
+    _, sums = step(start_sites(training_block(X, state.chain), state), state, False)
+    W, C, noise = by_hand(state, sums)
+    noise = noise if kind == "continuous" else state.factors.noise
+    total = noise + np.sum(W**2, axis=1)
+    share = noise / total
+    chance = 2 / sums.cells
+    if kind == "ordinal":
+        chance = 4 * np.einsum("pij,pi,pj->p", C, W, W) / total**2 / share**2
+    expected = shrink(share, chance)
+    np.testing.assert_allclose(maximise(state, sums, common=False).factors.noise, expected, rtol=1e-6)
+    assert np.abs(expected - share).max() > 1e-3
 
 
 def test_cuts_move_with_the_scale_of_their_column():
@@ -382,22 +402,6 @@ def test_rows_of_a_draw_share_its_loadings():
     assert cov[0, 1] == pytest.approx(0.25 * q.t[0, 0] * q.t[1, 0], rel=0.15)
     for i in range(2):
         assert cov[i, i] == pytest.approx(0.04 + 0.25 * (q.t[i, 0] ** 2 + q.V[i, 0]), rel=0.15)
-
-
-def test_pool_with_few_degrees_of_freedom():
-    found = pool([1.0, 2.0, 3.0], [0.5] * 3, complete_df=20)
-    share = (4 / 3) / (0.5 + 4 / 3)
-    seen = 21 / 23 * 20 * (1 - share)
-    assert found.df == pytest.approx(1 / (share**2 / 2 + 1 / seen))
-
-
-def test_error_bound_by_hand():
-    W = np.array([[0.6, 0.3], [0.2, -0.7], [0.5, 0.5], [-0.4, 0.6]])
-    s2, t = 0.4, -np.log(0.1)
-    smallest = np.linalg.svd(W[:2])[1][-1] ** 2
-    largest = np.linalg.svd(W[2:])[1][0] ** 2
-    root = np.sqrt(1 + 0.6 / (s2 + smallest)) + np.sqrt((1 + largest / (s2 + smallest)) * 2 * t / 2)
-    assert error_bound(W, s2, [1, 1, 0, 0], probability=0.9) == pytest.approx(s2 * root**2)
 
 
 # ---------------------------------------------------------------- the start

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colspace import ConstantColumnWarning, CopulaImputer
-from colspace.copula import _fit, _imputer, error_bound, pool
+from colspace.copula import _fit, _imputer, pool
 from colspace.copula._predict import row_log_likelihood
 
 
@@ -325,19 +325,6 @@ def test_pooled_intervals_cover():
     assert 51 <= hits <= 60
 
 
-def test_pool_by_hand():
-    found = pool([1.0, 2.0, 3.0], [0.5, 0.5, 0.5])
-    assert found.estimate == 2.0
-    assert found.standard_error == pytest.approx(np.sqrt(0.5 + 4 / 3))
-    assert found.df == pytest.approx(2 * (1 + 0.5 / (4 / 3)) ** 2)
-    same = pool([1.0, 1.0], [0.25, 0.25])
-    assert same.standard_error == 0.5
-    assert np.isinf(same.df)
-    assert pool([1.0, 2.0, 3.0], [0.5] * 3, complete_df=20).df < found.df
-    with pytest.raises(ValueError, match="at least two"):
-        pool([1.0], [1.0])
-
-
 def test_score_prefers_the_right_rank():
     Z, gaps, _ = low_rank(600, 20, 3, seed=9)
     holes = np.where(gaps, np.nan, Z)
@@ -399,24 +386,6 @@ def test_paper_has_one_noise_and_values_of_the_column():
         np.sqrt(np.mean((np.log(t) - Z)[gaps] ** 2)) for t in (filled, CopulaImputer(2).fit(X).transform(X))
     ]
     assert error[1] < error[0] < 0.7
-
-
-def test_error_bound_holds():
-    """Theorem 3 with the true model: at most 5 % of rows may exceed the 95 % bound."""
-    _, _, W = low_rank(10, 30, 2, noise=0.2)
-    rng = np.random.default_rng(0)
-    seen = np.arange(30) < 15
-    t = rng.standard_normal((2000, 2))
-    Z = t @ W.T + np.sqrt(0.2) * rng.standard_normal((2000, 30))
-    A = W[~seen] @ np.linalg.solve(0.2 * np.eye(2) + W[seen].T @ W[seen], W[seen].T)
-    error = np.mean((Z[:, ~seen] - Z[:, seen] @ A.T) ** 2, axis=1)
-    bound = error_bound(W, 0.2, seen)
-    assert np.mean(error > bound) <= 0.05
-    assert bound < 10 * error.mean()
-    assert error_bound(W, 0.2, seen, lipschitz=3.0) == pytest.approx(9 * bound)
-    assert error_bound(W, 0.2, np.ones(30, dtype=bool)) == 0.0
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        error_bound(W, 1.2, seen)
 
 
 # ---------------------------------------------------------------- bad input

@@ -167,10 +167,19 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
     noise = np.full(len(R), 0.3)
     for _ in range(_PRINCIPAL):
         np.fill_diagonal(R, 1.0 - noise)
-        values, vectors = eigh(R, subset_by_index=[len(R) - k, len(R) - 1])
+        values, vectors = _largest(R, k)
         W = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
     return np.asarray(W[:, ::-1], dtype=np.float64)
+
+
+def _largest(R: Array, k: int) -> tuple[Array, Array]:
+    """The k largest eigenvalues and their vectors."""
+    try:
+        values, vectors = eigh(R, subset_by_index=[len(R) - k, len(R) - 1])
+    except np.linalg.LinAlgError:  # some of many equal ones: LAPACK may fail to tell them apart
+        values, vectors = (part[..., -k:] for part in np.linalg.eigh(R))
+    return values, vectors
 
 
 def _pair_sums(block: Block, chain: Chain) -> Array:
