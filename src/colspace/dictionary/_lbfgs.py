@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.decomposition import NMF
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import randomized_svd
 
 from ._codes import Mask, nonnegative_codes
 from ._losses import Array
@@ -29,9 +25,9 @@ from ._objective import (
     value_of,
     without_codes,
 )
+from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
-_NMF_SWEEPS = 200
 
 Tick = Callable[[], None]
 
@@ -93,7 +89,9 @@ def fit_coefficients(
     feature = problem.model == "feature"
     s = H if feature else projections(problem, W)
     inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
-    scale = np.sqrt(np.maximum(np.mean(s * s, axis=0), 1e-300))[:, None]
+    scale = np.sqrt(np.maximum(problem.weight @ (s * s) / max(float(problem.weight.sum()), 1e-300), 1e-300))[
+        :, None
+    ]
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
         B, G, c = parts[0] / scale, parts[1], parts[2]
@@ -111,32 +109,26 @@ def fit_coefficients(
 
 
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
-    """Leading right singular vectors of X, their codes, and coefficients fitted to both."""
-    seed = int(rng.integers(2**31 - 1))
-    _, _, right = randomized_svd(problem.X, r, n_iter=4, random_state=seed)
-    W = np.asarray(right.T, dtype=np.float64)
+    """Leading directions of the rows, their codes, and coefficients fitted to both."""
+    W, _ = leading_directions(problem, r, rng)
     return fit_coefficients(problem, W, best_codes(problem, W))
 
 
 def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them."""
-    X = problem.X
+    check_nonnegative(problem.X)
+    return fit_coefficients(problem, *nonnegative_factors(problem, r, rng))
+
+
+def check_nonnegative(X: Any) -> None:
+    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
     least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
     if least < 0:
         msg = (
             f"X has negative entries (least {least:g}), nonnegative atoms and codes cannot rebuild them. "
-            "Remedies: shift X by its column minima, or drop the sign constraint (positive=False)"
+            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
         )
         raise ValueError(msg)
-    nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        H = np.asarray(nmf.fit_transform(X), dtype=np.float64)
-    W = np.asarray(nmf.components_.T, dtype=np.float64)
-    tall, wide = np.linalg.norm(H, axis=0), np.linalg.norm(W, axis=0)
-    used = (tall > 0) & (wide > 0)
-    balance = np.sqrt(np.divide(tall, wide, out=np.ones(r), where=used))
-    return fit_coefficients(problem, W * balance, H / balance)
 
 
 def _refuse_l1(problem: Problem) -> None:
