@@ -28,6 +28,7 @@ from ._objective import (
 from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
+_STUCK = 2  # status of a failed line search
 
 Tick = Callable[[], None]
 
@@ -66,19 +67,26 @@ def _minimise(
     if lower is not None:
         low = _pack([np.full(shape, bound) for shape, bound in zip(shapes, lower, strict=True)])
         bounds = np.column_stack([low, np.full(len(low), np.inf)])
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
-    found = minimize(
-        packed, _pack(start), jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
-    )
+    x, level, left = _pack(start), np.inf, max_iter
+    while True:
+        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+        found = minimize(
+            packed, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
+        )
+        left = max_iter - len(history)
+        fell = level - float(found.fun) > tol * abs(float(found.fun))
+        if found.status != _STUCK or not fell or left < 1:
+            break
+        x, level = found.x, float(found.fun)  # a line search failed: once more without the memory
     return _unpack(found.x, shapes), history or [float(found.fun)], *_reason(found, tol, max_iter)
 
 
 def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
     if found.status == 0:
         return f"objective fell by less than tol={tol:g} of itself", True
-    if found.status == 1:
-        return f"max_iter={max_iter} reached", False
-    return f"line search ended: {found.message}", False
+    if found.status == _STUCK:
+        return f"no step lowers the objective by tol={tol:g} of itself", True
+    return f"max_iter={max_iter} reached", False
 
 
 def fit_coefficients(
@@ -125,7 +133,7 @@ def check_nonnegative(X: Any) -> None:
     least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
     if least < 0:
         msg = (
-            f"X has negative entries (least {least:g}), nonnegative atoms and codes cannot rebuild them. "
+            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
             "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
         )
         raise ValueError(msg)
