@@ -25,6 +25,7 @@ from ._objective import (
     value_of,
     without_codes,
 )
+from ._scaling import scaling
 from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
@@ -97,23 +98,25 @@ def fit_coefficients(
     feature = problem.model == "feature"
     s = H if feature else projections(problem, W)
     inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
-    scale = np.sqrt(np.maximum(problem.weight @ (s * s) / max(float(problem.weight.sum()), 1e-300), 1e-300))[
-        :, None
-    ]
+    scaled = scaling(problem, State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)))
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
-        B, G, c = parts[0] / scale, parts[1], parts[2]
-        a = s @ B + problem.Z @ G + c
+        at = scaled.out(Coefficients(fixed, *parts))
+        a = s @ at.B + problem.Z @ at.G + at.intercept
         k = problem.label_weight[:, None] * problem.loss.slope(a, problem.Y)
         level = float(problem.label_weight @ problem.loss.value(a, problem.Y))
-        level += problem.l2 * float(np.sum(B * (inner @ B)) + np.sum(G * G))
-        dB = (s.T @ k + 2.0 * problem.l2 * (inner @ B)) / scale
+        level += problem.l2 * float(np.sum(at.B * (inner @ at.B)) + np.sum(at.G * at.G))
+        dB = s.T @ k + 2.0 * problem.l2 * (inner @ at.B)
         dc = k.sum(axis=0) if problem.fit_intercept else np.zeros(K)
-        return level, [dB, problem.Z.T @ k + 2.0 * problem.l2 * G, dc]
+        gradient = scaled.pull(at, Coefficients(nothing, dB, problem.Z.T @ k + 2.0 * problem.l2 * at.G, dc))
+        return level, gradient[1:]
 
-    start = [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)]
-    (B, G, c), *_ = _minimise(value, start, tol=tol, max_iter=max_iter)
-    return State(W, H, B / scale, G, c)
+    fixed, nothing = W * scaled.w, np.zeros_like(W)
+    parts, *_ = _minimise(
+        value, [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)], tol=tol, max_iter=max_iter
+    )
+    at = scaled.out(Coefficients(fixed, *parts))
+    return State(W, H, at.B, at.G, at.intercept)
 
 
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
@@ -177,20 +180,23 @@ def solve_eliminated(
     if positive:
         _check_positive(start)
     codes = _NonnegativeCodes(problem) if positive else None
+    scaled = scaling(problem, start)
 
     def value(parts: list[Array]) -> tuple[float, Coefficients]:
-        at = Coefficients(*parts)
+        at = scaled.out(Coefficients(*parts))
         if codes is None:
-            return eliminated(problem, at)
-        H, xw = codes(at.W)
-        sums = row_sums(problem, at, H, xw=xw)
-        return value_of(problem, at, sums), gradient_of(problem, at, sums)
+            level, gradient = eliminated(problem, at)
+        else:
+            H, xw = codes(at.W)
+            sums = row_sums(problem, at, H, xw=xw)
+            level, gradient = value_of(problem, at, sums), gradient_of(problem, at, sums)
+        return level, scaled.pull(at, gradient)
 
     lower = [0.0, -np.inf, -np.inf, -np.inf] if positive else None
     parts, history, reason, converged = _minimise(
-        value, without_codes(start), tol=tol, max_iter=max_iter, lower=lower, tick=tick
+        value, scaled.into(without_codes(start)), tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
-    W, B, G, c = parts
+    W, B, G, c = scaled.out(Coefficients(*parts))
     H = best_codes(problem, W) if codes is None else codes(W)[0]
     return Solution(State(W, H, B, G, c), tuple(history), reason, converged)
 
@@ -222,12 +228,22 @@ def solve_jointly(
     if positive:
         _check_positive(start)
 
-    def value(parts: list[Array]) -> tuple[float, State]:
-        return value_and_gradient(problem, State(*parts))
+    scaled = scaling(problem, start)
+
+    def value(parts: list[Array]) -> tuple[float, list[Array]]:
+        state = own(parts)
+        level, d = value_and_gradient(problem, state)
+        dW, *rest = scaled.pull(without_codes(state), without_codes(d))
+        return level, [dW, d.H / scaled.h, *rest]
+
+    def own(parts: list[Array]) -> State:
+        W, B, G, c = scaled.out(Coefficients(parts[0], *parts[2:]))
+        return State(W, parts[1] / scaled.h, B, G, c)
 
     free = -np.inf
     lower = [0.0, 0.0, free, free, free] if positive else None
+    W, *rest = scaled.into(without_codes(start))
     parts, history, reason, converged = _minimise(
-        value, start, tol=tol, max_iter=max_iter, lower=lower, tick=tick
+        value, [W, start.H * scaled.h, *rest], tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
-    return Solution(State(*parts), tuple(history), reason, converged)
+    return Solution(own(parts), tuple(history), reason, converged)
