@@ -185,7 +185,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             msg = (
-                f"y has 1 class, {classes[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
+                f"y has 1 class, {classes.tolist()[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
                 "every class (StratifiedKFold)"
             )
             raise ValueError(msg)
