@@ -59,7 +59,7 @@ def written_out(model, X, Z, y, H):
 @pytest.mark.parametrize("positive", [False, True])
 def test_the_objective_is_the_one_of_the_docstring(mixed, model, positive):
     frame, y = mixed
-    fit = Classifier(3, model=model, positive=positive, covariates="age", xi=0.5, l2=0.1).fit(frame, y)
+    fit = Classifier(3, model=model, positive=positive, covariates="age", xi=0.5, l2=0.1)._fit(frame, y)
     X, Z = frame.drop(columns="age").to_numpy(), frame[["age"]].to_numpy()
     np.testing.assert_allclose(written_out(fit, X, Z, y, fit._state.H), fit.objective_, rtol=1e-9)
     np.testing.assert_allclose(
@@ -69,7 +69,7 @@ def test_the_objective_is_the_one_of_the_docstring(mixed, model, positive):
 
 def test_a_fit_is_a_minimum(mixed):
     frame, y = mixed
-    fit = Classifier(2, covariates="age", tol=1e-13, xi=0.5, l2=0.1).fit(frame, y)
+    fit = Classifier(2, covariates="age", tol=1e-13, xi=0.5, l2=0.1)._fit(frame, y)
     X, Z = frame.drop(columns="age").to_numpy(), frame[["age"]].to_numpy()
     rng = np.random.default_rng(0)
     base = fit._state
