@@ -193,6 +193,7 @@ def test_covariates_skip_the_dictionary(mixed):
     np.testing.assert_allclose(thin.predict_proba(frame.to_numpy()), fit.predict_proba(frame), atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:solver='lpgd' is not sure")
 @pytest.mark.parametrize("model", ["filter", "feature"])
 @pytest.mark.parametrize("solver", ["bcd", "lpgd", "lbfgs"])
 def test_ten_classes_with_covariates_by_every_solver(model, solver):
@@ -206,6 +207,16 @@ def test_ten_classes_with_covariates_by_every_solver(model, solver):
     assert fit.covariate_coef_.shape == (10, 4)
     assert fit.objective_ < 1.1 * best.objective_
     assert fit.score(X, y) > 0.9
+
+
+def test_lpgd_says_whether_its_theorem_holds(digits):
+    X, y = digits
+    with pytest.warns(UserWarning, match="not sure to reach the best fit: an intercept has no penalty"):
+        Classifier(2, solver="lpgd", xi=1.0).fit(X, y)
+    fit = Classifier(2, solver="lpgd", xi=500.0, l2=500.0, fit_intercept=False, tol=1e-12).fit(X, y == 3)
+    assert "step of the theorem" in fit.reason_
+    best = Classifier(2, xi=500.0, l2=500.0, fit_intercept=False, tol=1e-13).fit(X, y == 3)
+    np.testing.assert_allclose(fit.objective_, best.objective_, rtol=1e-6)
 
 
 def test_refitted_coefficients_are_stationary_for_plain_codes(digits):
