@@ -319,8 +319,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         return draw(title, rows, draws[0])
 
     notes = (
-        f"published: the published rows, {size.starts} starts; honest: draws 1 to {size.draws}; ten classes: "
-        f"{len(X):,} training images, {size.atoms} atoms.",
+        f"published: the published rows, {size.starts} starts; honest: draws 1 to {size.draws}.",
+        f"ten classes: {len(X):,} training images, {size.atoms} atoms.",
         "Methods with X >= 0 (NMF, ssnmf, nonnegative) are fitted to, and their error is of, rows with negative noise set to 0.",
         "Thresholds: probability 0.5, and Youden's of the training rows ('tuned'; 'published' uses it alone).",
     )
