@@ -8,6 +8,7 @@ of the rows, and 200 sweeps end the run wherever it is.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +75,15 @@ def _rows_sweep(X: Array, W: Array, H: Array, radius: float) -> Array:
     return H
 
 
-def published_filter(X: Array, y: Array, xi: float, r: int, rng: np.random.Generator) -> Published:
-    """The nonnegative filter model from a random start."""
+def published_filter(
+    X: Array,
+    y: Array,
+    xi: float,
+    r: int,
+    rng: np.random.Generator,
+    watch: Callable[[Array, Array, Array, float], None] = lambda W, H, b, c: None,
+) -> Published:
+    """The nonnegative filter model from a random start; ``watch`` sees atoms, codes and coefficients of each sweep."""
     n, p = X.shape
     H, W, b, c = rng.random((n, r)), rng.random((p, r)), rng.uniform(-1, 1, r), float(rng.uniform(-1, 1))
     for sweep in range(SWEEPS):
@@ -91,6 +99,7 @@ def published_filter(X: Array, y: Array, xi: float, r: int, rng: np.random.Gener
         W = W / np.linalg.norm(W)
         b, c = quick_logistic(X @ W, y)
         H = _rows_sweep(X, W, H, radius)
+        watch(W, H, b, c)
     return Published(W, b, c, "filter")
 
 
