@@ -5,7 +5,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from colspace.datasets import make_dictionary, make_semisynthetic
+from colspace.datasets import load_jobs, load_pneumonia, make_dictionary, make_semisynthetic
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +136,91 @@ def test_dictionary_seed_and_no_covariates():
 def test_dictionary_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_dictionary(**arguments)
+
+
+def test_dictionary_signal_scales_the_coefficients():
+    drawn = [make_dictionary(2, 40, 30, 20, 5, signal=2.0, rng=seed) for seed in range(20)]
+    coef, covariate_coef = (
+        np.array([getattr(d, name) for d in drawn]) for name in ("coef", "covariate_coef")
+    )
+    assert np.mean(coef**2) * 30 == pytest.approx(4.0, rel=4 * np.sqrt(2 / coef.size))
+    assert np.mean(covariate_coef**2) * 20 == pytest.approx(4.0, rel=4 * np.sqrt(2 / covariate_coef.size))
+
+
+# ----------------------------------------------------------------- loaders
+
+
+def write_postings(folder, **columns):
+    pandas = pytest.importorskip("pandas")
+    table = {
+        "title": ["cook", "cook", "earn"],
+        "description": ["cook food", "cook food", None],
+        "telecommuting": [0, 0, 1],
+        "employment_type": ["Full-time", None, "Other"],
+        "fraudulent": [0, 0, 1],
+    }
+    frame = pandas.DataFrame({**table, **columns})
+    frame.to_csv(folder / "fake_job_postings.csv", index=False)
+    return frame
+
+
+def test_jobs(tmp_path):
+    write_postings(tmp_path)
+    jobs = load_jobs(tmp_path)
+    assert jobs.text.tolist() == ["cook food", "cook food", ""]
+    assert jobs.group[0] == jobs.group[1] != jobs.group[2]
+    assert jobs.covariate_names == (
+        "telecommuting",
+        "employment_type=Full-time",
+        "employment_type=Other",
+        "employment_type missing",
+    )
+    assert_array_equal(jobs.covariates, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 1, 0]])
+    assert_array_equal(jobs.y, [0, 0, 1])
+
+
+def test_job_titles_have_no_covariates(tmp_path):
+    pytest.importorskip("pyarrow")
+    write_postings(tmp_path)[["title", "fraudulent"]].to_parquet(tmp_path / "fake_jobs_titles.parquet")
+    jobs = load_jobs(tmp_path, table="titles")
+    assert jobs.text.tolist() == ["cook", "cook", "earn"]
+    assert jobs.covariates.shape == (3, 0)
+    assert jobs.group[0] == jobs.group[1] != jobs.group[2]
+
+
+def test_jobs_errors(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="table='part' is unknown; choose from full"):
+        load_jobs(tmp_path, table="part")
+    with pytest.raises(FileNotFoundError, match=r"fake_job_postings\.csv does not exist.*Kaggle"):
+        load_jobs(tmp_path)
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="COLSPACE_DATA is not set"):
+        load_jobs()
+    pandas.DataFrame({"title": ["a"]}).to_csv(tmp_path / "fake_job_postings.csv", index=False)
+    with pytest.raises(ValueError, match="has no column 'description'"):
+        load_jobs(tmp_path)
+
+
+def pneumonia(**changes):
+    arrays = {}
+    for part in ("train", "val", "test"):
+        arrays[f"{part}_images"] = np.zeros((2, 4, 4), dtype=np.uint8)
+        arrays[f"{part}_labels"] = np.array([[0], [1]])
+    return {**arrays, **changes}
+
+
+@pytest.mark.parametrize("name", ["pneumoniamnist.npz", "pneumoniamnist_28.npz"])
+def test_pneumonia(tmp_path, name):
+    np.savez(tmp_path / name, **pneumonia())
+    data = load_pneumonia(tmp_path)
+    assert data.val_images.shape == (2, 4, 4)
+    assert_array_equal(data.train_labels, [0, 1])
+
+
+def test_pneumonia_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="MedMNIST"):
+        load_pneumonia(tmp_path)
+    np.savez(tmp_path / "pneumoniamnist.npz", **pneumonia(val_labels=np.array([1])))
+    with pytest.raises(ValueError, match=r"val_images has shape \(2, 4, 4\) and val_labels \(1,\)"):
+        load_pneumonia(tmp_path)

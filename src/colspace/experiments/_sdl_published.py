@@ -158,7 +158,7 @@ class Lifted:
 
     def codes(self, X: Array) -> Array:
         """Least squares."""
-        return np.linalg.lstsq(self.W, (X / self.scale).T, rcond=None)[0].T
+        return np.asarray(np.linalg.lstsq(self.W, (X / self.scale).T, rcond=None)[0].T, dtype=np.float64)
 
     def activation(self, X: Array) -> Array:
         """Log odds of rows."""

@@ -28,10 +28,10 @@ from ..dictionary._objective import Problem, Solution, State, make_problem, obje
 from ..dictionary._regions import NONNEGATIVE, Radius, Regions
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._core import Result, Row
+from ._sdl_mixed import draw_rows
 from ._sdl_published import published_filter
 from ._stein_sim import write
 from .sdl_jobs import words
-from .sdl_mnist import draw_rows
 
 Array = NDArray[np.float64]
 

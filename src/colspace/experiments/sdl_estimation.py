@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def relative(estimate: Array, truth: Array) -> float:
     return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
 
 
-def per_row_code(model: str) -> Callable[[int, Any], dict[str, Errors]]:
+def per_row_code(model: Literal["filter", "feature"]) -> Callable[[int, Any], dict[str, Errors]]:
     """Errors of the filter or the feature model, and of logistic regression, on one table."""
 
     def errors(n: int, seed: Any) -> dict[str, Errors]:
