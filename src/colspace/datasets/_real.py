@@ -11,8 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io import require
-
 #: Environment variable that names the folder.
 FOLDER = "COLSPACE_DATA"
 
@@ -237,7 +235,11 @@ def load_jobs(
     >>> data.covariate_names
     ('telecommuting', 'has_company_logo', 'has_questions', 'employment_type=Full-time', 'employment_type missing')
     """
-    pandas = require("pandas", "cli", "load_jobs")
+    try:
+        import pandas
+    except ImportError as error:
+        msg = "load_jobs needs pandas, which is not installed: pip install 'colspace[cli]'"
+        raise ImportError(msg) from error
     if table not in _JOB_FILES:
         msg = f"table={table!r} is unknown; choose from {', '.join(_JOB_FILES)}"
         raise ValueError(msg)
