@@ -27,10 +27,13 @@ class Region:
 
     def project(self, x: Array, threshold: Array | float = 0.0) -> Array:
         """Nearest point of the set; with ``threshold`` t the minimum of ||z - x||^2 / 2 + sum t |z| on it."""
+        priced = isinstance(threshold, np.ndarray) or threshold != 0.0
         if self.positive:
-            x = np.maximum(x - threshold, 0.0)
-        elif np.any(threshold):
+            x = np.maximum(x - threshold if priced else x, 0.0)
+        elif priced:
             x = np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+        if not np.isfinite(self.norm):
+            return x
         size = float(np.linalg.norm(x))
         if size > self.norm:
             x = x * (self.norm / size)
