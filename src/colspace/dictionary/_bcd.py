@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 import numpy as np
 
-from ._descent import Block, Labels, Linear, beside, descend
+from ._descent import Block, Bounded, Labels, descend, direction
 from ._losses import Array
 from ._objective import Problem, Solution, State, projections, transposed, value_and_gradient
 from ._regions import Radius, Region, Regions
@@ -108,8 +109,8 @@ class Sweeps:
         region, gram = self.regions.dictionary, self.gram
         if not self.filter:
             slope = 2.0 * xi * (self.W @ gram - transposed(p, wh))
-            metric = _metric(2.0 * xi * gram, region, radius)
-            return Block(self.W, slope, lambda d: 2.0 * xi * (d @ gram), None, None, region, metric, radius)
+            way = direction(2.0 * xi * gram, region, self.W, radius)
+            return Block(self.W, slope, lambda d: 2.0 * xi * (d @ gram), None, None, way, region)
         xh = transposed(p, wh)
         outer = B @ B.T
         quadratic = 2.0 * xi * gram + 2.0 * l2 * outer
@@ -137,9 +138,8 @@ class Sweeps:
             lambda d: d @ quadratic,
             forward,
             adjoint,
+            direction(quadratic + self.spread * outer, region, self.W, radius),
             region,
-            _metric(quadratic + self.spread * outer, region, radius),
-            radius,
             taken=taken,
         )
 
@@ -160,17 +160,10 @@ class Sweeps:
         """L in B."""
         s, region = self.source, self.regions.coefficients
         ridge = 2.0 * self.problem.l2 * (self.inner if self.filter else self.gram)
-        curved = self.bound * (s.T @ (self.problem.label_weight[:, None] * s)) + ridge
-        metric = _metric(curved, region, radius, left=True)
+        vs = s if self.unweighted else self.problem.label_weight[:, None] * s
+        way = direction(self.bound * (s.T @ vs) + ridge, region, self.B, radius, left=True)
         return Block(
-            self.B,
-            ridge @ self.B,
-            lambda d: ridge @ d,
-            lambda d: s @ d,
-            lambda k: s.T @ k,
-            region,
-            metric,
-            radius,
+            self.B, ridge @ self.B, lambda d: ridge @ d, lambda d: s @ d, lambda k: s.T @ k, way, region
         )
 
     def covariates(self, radius: float = np.inf) -> Block:
@@ -191,14 +184,9 @@ class Sweeps:
             dG, dc = self.white.pull(p.Z.T @ k, k.sum(axis=0))
             return np.vstack([dG, dc]) if p.fit_intercept else dG
 
-        metric = 1.0 if self.free else self._covariate_size()
-        return Block(
-            self.x, bend(self.x), bend, self._covariate_part, adjoint, self.regions.covariates, metric, radius
-        )
-
-    def outside(self) -> Block:
-        """L in B and, below it, whitened G and the intercept, all free."""
-        return beside(self.coefficients(), self.covariates())
+        region = self.regions.covariates
+        way = Bounded(1.0 if self.free else self._covariate_size(), region, self.x, radius)
+        return Block(self.x, bend(self.x), bend, self._covariate_part, adjoint, way, region)
 
     def _covariate_size(self) -> float:
         p = self.problem
@@ -218,43 +206,17 @@ class Sweeps:
         if not self.filter:
             most = self.bound * float(np.max(p.label_weight / np.maximum(p.weight, 1e-300)))
             curved = quadratic + most * (B @ B.T)
-        metric = _metric(curved, region, radius, thrift)
-        if not self.uniform:
-            metric = _row_weighted(metric, p.weight)
+        rows = None if self.uniform else np.maximum(p.weight, _SMALL * float(p.weight.max()))[:, None]
         return Block(
             self.H,
             self.weighed(self.H @ quadratic - 2.0 * p.xi * self.xw),
             lambda d: self.weighed(d @ quadratic),
             None if self.filter else lambda d: d @ B,
             None if self.filter else lambda k: k @ B.T,
+            direction(curved, region, self.H, radius, rows=rows, thrift=thrift),
             region,
-            metric,
-            radius,
             thrift,
         )
-
-
-def _metric(
-    curved: Array, region: Region, radius: float, thrift: Array | None = None, left: bool = False
-) -> Array | float | Linear:
-    """What gradients are divided by: the whole r x r curvature where nothing bounds the block, its diagonal or its trace."""
-    diagonal = np.diag(curved)
-    largest = float(diagonal.max(initial=0.0)) or 1.0
-    if np.isfinite(radius) or np.isfinite(region.norm):
-        return float(diagonal.sum()) or 1.0
-    if region.positive or thrift is not None:
-        diagonal = np.maximum(diagonal, _SMALL * largest)
-        return diagonal[:, None] if left else diagonal
-    inverse = np.linalg.inv(curved + _SMALL * largest * np.eye(len(curved)))
-    return (lambda g: inverse @ g) if left else (lambda g: g @ inverse)
-
-
-def _row_weighted(metric: Array | float | Linear, weight: Array) -> Array | float | Linear:
-    """The metric of rows that count ``weight`` times."""
-    w = np.maximum(weight, _SMALL * float(weight.max(initial=0.0)))[:, None]
-    if callable(metric):
-        return lambda g: metric(g / w)
-    return metric * w if isinstance(metric, np.ndarray) else metric * float(weight.max())
 
 
 def stack(problem: Problem, state: State) -> Array:
@@ -315,7 +277,7 @@ def solve_bcd(
     *,
     regions: Regions,
     radius: Radius | None,
-    n_inner: int = 10,
+    n_inner: int = 1,
     tol: float = 1e-6,
     max_iter: int = 500,
     tick: Callable[[], None] = lambda: None,
@@ -328,8 +290,7 @@ def solve_bcd(
     _check_start(problem, start, regions)
     sweeps = Sweeps(problem, start, regions)
     sizes = [max(1.0, float(np.linalg.norm(x))) for x in (sweeps.W, sweeps.B, sweeps.x, sweeps.H)]
-    steps, r = [1.0] * 4, start.W.shape[1]
-    merged = radius is None and sweeps.free and regions.coefficients == Region()
+    steps = [1.0] * 4
     history = [sweeps.value()]
     for k in range(1, max_iter + 1):
         reach = radius(k) if radius is not None else np.inf
@@ -337,21 +298,18 @@ def solve_bcd(
 
         def move(index: int, make: Callable[[float], Block], reach: float = reach) -> Array:
             nonlocal held
-            block = make(reach * sizes[index])
+            limit = reach * sizes[index]
+            block = make(limit)
             if block.x.size == 0:
                 return block.x
             new, steps[index] = descend(block, sweeps.labels, steps[index], n_inner)
-            if np.isfinite(reach):
-                held = held or float(np.linalg.norm(new - block.x)) > 0.999 * block.radius
+            if isfinite(reach):
+                held = held or float(np.linalg.norm(new - block.x)) > 0.999 * limit
             return new
 
         sweeps.place_dictionary(move(0, sweeps.dictionary))
-        if merged:
-            both = move(1, lambda _: sweeps.outside())
-            sweeps.B, sweeps.x = both[:r], both[r:]
-        else:
-            sweeps.B = move(1, sweeps.coefficients)
-            sweeps.x = move(2, sweeps.covariates)
+        sweeps.B = move(1, sweeps.coefficients)
+        sweeps.x = move(2, sweeps.covariates)
         sweeps.place_codes(move(3, sweeps.codes))
         history.append(sweeps.value())
         tick()

@@ -57,7 +57,11 @@ class Problem:
         X = self.X
         if self.chunk is not None or sparse.issparse(X):
             return self.whole
-        return isinstance(X, np.ndarray) and X.dtype == np.float64 and (X.flags.c_contiguous or X.flags.f_contiguous)
+        return (
+            isinstance(X, np.ndarray)
+            and X.dtype == np.float64
+            and (X.flags.c_contiguous or X.flags.f_contiguous)
+        )
 
     @cached_property
     def energy(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from scipy.optimize import brentq
@@ -32,7 +33,7 @@ class Region:
             x = np.maximum(x - threshold if priced else x, 0.0)
         elif priced:
             x = np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
-        if not np.isfinite(self.norm):
+        if not isfinite(self.norm):
             return x
         size = float(np.linalg.norm(x))
         if size > self.norm:
@@ -114,7 +115,7 @@ def nearest(x: Array, region: Region, centre: Array, radius: float, threshold: A
     With s in [0, 1] the answer is project(c + s (x - c), s t), at the s whose distance from c is the radius.
     """
     free = region.project(x, threshold)
-    if not np.isfinite(radius) or np.linalg.norm(free - centre) <= radius:
+    if not isfinite(radius) or np.linalg.norm(free - centre) <= radius:
         return free
     away = x - centre
 
