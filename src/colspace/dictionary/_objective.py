@@ -52,6 +52,18 @@ class Problem:
         return self.chunk is None and sparse.issparse(self.X)
 
     @cached_property
+    def direct(self) -> bool:
+        """Whether products with X need no slices: they would make no copy of it."""
+        X = self.X
+        if self.chunk is not None or sparse.issparse(X):
+            return self.whole
+        return (
+            isinstance(X, np.ndarray)
+            and X.dtype == np.float64
+            and (X.flags.c_contiguous or X.flags.f_contiguous)
+        )
+
+    @cached_property
     def energy(self) -> float:
         """sum_i w_i ||x_i||^2."""
         return float(reduce_rows(_energy, self.X, self.weight, chunk=self.chunk))
@@ -246,7 +258,7 @@ def without_codes(state: State) -> Coefficients:
 def projections(problem: Problem, W: Array) -> Array:
     """X W, by chunks."""
     X = problem.X
-    if problem.whole:
+    if problem.direct:
         return np.asarray(X @ W)
     step = problem.chunk or chunk_rows(X)
     return np.concatenate([np.asarray(X[i : i + step] @ W) for i in range(0, X.shape[0], step)])
@@ -255,7 +267,7 @@ def projections(problem: Problem, W: Array) -> Array:
 def transposed(problem: Problem, right: Array) -> Array:
     """X' right, by chunks."""
     X = problem.X
-    if problem.whole:
+    if problem.direct:
         return np.asarray(X.T @ right)
     step = problem.chunk or chunk_rows(X)
     total = np.zeros((X.shape[1], right.shape[1]))

@@ -1,0 +1,211 @@
+"""Projected-gradient steps for one block: a quadratic plus the labels' loss of activations linear in the block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from ._losses import Array
+from ._regions import Region, nearest
+
+_ENOUGH = 1e-4  # of the decrease that the slope promises
+_WORTH = 0.1  # of the first step's decrease: a smaller one ends the block's turn
+_PASSES = 4  # over the columns of a nonnegative block
+_HALVINGS = 40
+_LONGEST = 1e8
+_SMALL = 1e-12
+
+Linear = Callable[[Array], Array]
+
+
+@dataclass(slots=True)
+class Labels:
+    """Activations a, their loss sum v loss(a), and its slopes k = v loss'(a), moved by the blocks in turn."""
+
+    of: Callable[[Array], tuple[float, Array]]
+    a: Array
+    value: float
+    k: Array
+
+
+class Free:
+    """d = -step gradient M^-1 for a block without bounds: M is r x r and stands right of it, or left of it."""
+
+    def __init__(self, M: Array, left: bool = False, rows: Array | None = None) -> None:
+        self.left, self.rows = left, rows
+        M = M.copy()
+        M.flat[:: len(M) + 1] += _SMALL * (float(M.diagonal().max(initial=0.0)) or 1.0)
+        self.inverse = np.linalg.inv(M)
+
+    def solve(self, gradient: Array) -> Array:
+        """gradient M^-1."""
+        if self.rows is not None:
+            gradient = gradient / self.rows
+        return self.inverse @ gradient if self.left else gradient @ self.inverse
+
+    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
+        """d and d'M d."""
+        d = -step * self.solve(gradient)
+        return d, -step * dot(gradient, d)
+
+
+class Nonnegative:
+    """d that lowers gradient'd + d M d' / (2 step) + thrift'd on x + d >= 0, M r x r, column by column in a few passes."""
+
+    def __init__(self, M: Array, rows: Array | None = None, thrift: Array | None = None) -> None:
+        self.M, self.rows, self.thrift = M, rows, thrift
+        diagonal = M.diagonal()
+        self.diagonal = np.maximum(diagonal, _SMALL * (float(diagonal.max(initial=0.0)) or 1.0))
+        self.passes = min(_PASSES, (len(M) + 1) // 2)
+
+    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
+        """d and d'M d."""
+        if self.thrift is not None:
+            gradient = gradient + self.thrift
+        if self.rows is not None:
+            gradient = gradient / self.rows
+        pull, least = step * gradient.T, np.ascontiguousarray(-x.T)
+        d = (
+            np.maximum(least[0], pull[0] / -self.diagonal[0])[None]
+            if len(pull) == 1
+            else self._cycle(pull, least)
+        )
+        d = np.ascontiguousarray(d.T)
+        bent = d @ self.M
+        return d, dot(bent if self.rows is None else self.rows * bent, d)
+
+    def _cycle(self, pull: Array, least: Array) -> Array:
+        pull = np.ascontiguousarray(pull)
+        d = np.zeros_like(pull)
+        for _ in range(self.passes):
+            for j, row in enumerate(self.M):
+                d[j] = np.maximum(least[j], d[j] - (pull[j] + row @ d) / self.diagonal[j])
+        return d
+
+
+class Bounded:
+    """d to the nearest point of the set within ``radius`` of the centre from x - step gradient / size."""
+
+    def __init__(
+        self, size: float, region: Region, centre: Array, radius: float, thrift: Array | None = None
+    ) -> None:
+        self.size, self.region, self.centre, self.radius, self.thrift = (
+            size or 1.0,
+            region,
+            centre,
+            radius,
+            thrift,
+        )
+
+    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
+        """d and size d'd."""
+        length = step / self.size
+        threshold = 0.0 if self.thrift is None else length * self.thrift
+        d = nearest(x - length * gradient, self.region, self.centre, self.radius, threshold) - x
+        return d, self.size * dot(d, d)
+
+
+Direction = Free | Nonnegative | Bounded
+
+
+def direction(
+    M: Array,
+    region: Region,
+    centre: Array,
+    radius: float,
+    *,
+    left: bool = False,
+    rows: Array | None = None,
+    thrift: Array | None = None,
+) -> Direction:
+    """The finest of the three that the bounds of the block allow, for a curvature M times the weights of the rows."""
+    if isfinite(radius) or isfinite(region.norm) or (thrift is not None and not region.positive):
+        size = float(np.trace(M)) * (1.0 if rows is None else float(rows.max()))
+        return Bounded(size, region, centre, radius, thrift)
+    return Nonnegative(M, rows, thrift) if region.positive else Free(M, left, rows)
+
+
+def _ignore(_: float) -> None:
+    return
+
+
+@dataclass(slots=True)
+class Block:
+    """Where a block is, how it may move, and how L depends on it.
+
+    ``slope`` is the gradient of the quadratic part at x, ``bend(d)`` its Hessian times d; ``forward(d)`` is the change of
+    the activations and ``adjoint(k)`` its transpose (None: the labels do not see the block); ``thrift`` the price of |x|;
+    ``taken(t)`` hears of a step t d after each ``forward(d)``.
+    """
+
+    x: Array
+    slope: Array
+    bend: Linear
+    forward: Linear | None
+    adjoint: Linear | None
+    direction: Direction
+    region: Region
+    thrift: Array | None = None
+    taken: Callable[[float], None] = _ignore
+
+    def price(self, x: Array) -> float:
+        """sum thrift |x|."""
+        return 0.0 if self.thrift is None else float(np.sum(self.thrift * np.abs(x)))
+
+
+def dot(a: Array, b: Array) -> float:
+    """Sum of the products of the entries."""
+    return float(np.vdot(a, b))
+
+
+def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Array, float]:
+    """At most ``n_inner`` steps of Barzilai-Borwein lengths, each shortened until L falls enough; ``labels`` move along.
+
+    Between two points of the set L is a quadratic plus the loss on a line, so shortening needs no product with the data.
+    """
+    x, slope, first, labelled = block.x, block.slope, 0.0, block.forward is not None
+    if not labelled and not isinstance(block.direction, Bounded):
+        step = 1.0  # the model of the direction is L itself
+        n_inner = 1 if isinstance(block.direction, Free) else n_inner
+    for i in range(n_inner):
+        gradient = slope + block.adjoint(labels.k) if block.adjoint is not None else slope
+        d, size = block.direction(x, gradient, step)
+        paid = block.price(x)
+        steep = dot(gradient, d)
+        if block.thrift is not None:
+            steep += block.price(x + d) - paid
+        if not steep < 0.0:
+            break
+        bent = block.bend(d)
+        tilt, bend = dot(slope, d), dot(d, bent)
+        ahead = block.forward(d) if block.forward is not None else None
+        t = 1.0 if labelled or block.thrift is not None else min(1.0, -steep / bend)
+        for _ in range(_HALVINGS):
+            change = t * (tilt + 0.5 * t * bend)
+            if ahead is not None:
+                a = labels.a + (ahead if t == 1.0 else t * ahead)
+                level, k = labels.of(a)
+                change += level - labels.value
+            if block.thrift is not None:
+                change += block.price(x + t * d) - paid
+            if change <= _ENOUGH * t * steep:
+                break
+            t *= min(max(-0.5 * steep * t / (change - steep * t), 0.1), 0.5)
+        else:
+            break
+        x = block.region.project(x + (d if t == 1.0 else t * d))
+        block.taken(t)
+        if ahead is not None:
+            bend += dot(ahead, k - labels.k) / t
+            labels.a, labels.value, labels.k = a, level, k
+        step = min(size / bend, _LONGEST) if bend > 0 else 2.0 * step
+        if i == 0:
+            first = change
+        elif change > _WORTH * first:
+            break
+        if i + 1 < n_inner:
+            slope = slope + t * bent
+    return x, step
