@@ -121,10 +121,14 @@ def test_stationarity_falls():
     problem = make(model="feature")
     start = into_regions(problem, start_nmf(problem, 3, np.random.default_rng(0)), BOTH)
     gaps = []
-    for sweeps in (5, 50, 400):
+    for sweeps in (5, 20, 80, 320):
         found = solve_bcd(problem, start, regions=BOTH, radius=Radius(2.0), tol=0.0, max_iter=sweeps)
         gaps.append(stationarity(problem, found.state, BOTH))
-    assert gaps[0] > gaps[1] > gaps[2]
+    best = np.minimum.accumulate(
+        gaps
+    )  # the theorem is about the least so far: squared, log(k)^2 / sqrt(k) at most
+    assert np.all(np.diff(best) < 0)
+    assert best[-1] < 0.1 * best[0]
 
 
 def test_agrees_with_quasi_newton():
