@@ -78,7 +78,7 @@ def dictionary_of(estimator: Any, X: Any = None, names: Sequence[str] | None = N
 def _names(estimator: Any, names: Sequence[str] | None) -> list[str]:
     n_features = int(estimator.n_features_in_)
     if names is None:
-        return feature_names(estimator) or [f"x{i}" for i in range(n_features)]
+        return list(feature_names(estimator) or ()) or [f"x{i}" for i in range(n_features)]
     given = [str(name) for name in names]
     if len(given) != n_features:
         msg = (

@@ -96,9 +96,9 @@ class ParetoDisplay:
 
     def _front(self) -> NDArray[np.bool_]:
         both = np.column_stack([self.reconstruction_error, self.label_error])
-        no_worse = (both[None] <= both[:, None]).all(axis=2)
-        better = (both[None] < both[:, None]).any(axis=2)
-        return ~(no_worse & better).any(axis=1)
+        no_worse = np.all(both[None] <= both[:, None], axis=2)
+        better = np.any(both[None] < both[:, None], axis=2)
+        return np.asarray(~np.any(no_worse & better, axis=1))
 
     def frame(self) -> Any:
         """The points: xi, reconstruction_error, label_error, and whether a point is on the front."""

@@ -167,13 +167,14 @@ class TopicsDisplay:
         weights = self.atoms[k, chosen]
         sizes = np.maximum(np.sqrt(np.abs(weights) / np.abs(weights).max()), _SMALLEST)
         texts = [
-            ("−" if w < 0 else "") + shorten(self.words[j], 24) for j, w in zip(chosen, weights, strict=True)
+            ("\N{MINUS SIGN}" if w < 0 else "") + shorten(self.words[j], 24)
+            for j, w in zip(chosen, weights, strict=True)
         ]
         outlines = [_outline(text, size) for text, size in zip(texts, sizes, strict=True)]
         extents = np.array(
             [[path.get_extents().width, 1.15 * size] for path, size in zip(outlines, sizes, strict=True)]
         )
-        centres = pack(extents + [0.35, 0.0], _WIDTH / _HEIGHT)
+        centres = pack(extents + np.array([0.35, 0.0]), _WIDTH / _HEIGHT)
         from matplotlib.patches import PathPatch
         from matplotlib.transforms import Affine2D
 
