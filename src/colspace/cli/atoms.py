@@ -15,7 +15,13 @@ from .impute import _WrongUse
 from .reduce import _distinct, _NumberOr
 
 _PHRASES = (
+    (r"drop the sign constraint \(positive=False\)", "drop the sign constraint with --free"),
+    (
+        r"shift X by its column minima \(X - X\.min\(axis=0\)\)",
+        "subtract each column's least value in the table",
+    ),
     (r"positive=False", "--free"),
+    (r" or tol \(now [^)]*\)", ""),
     (r"\bxi=", "--xi "),
     (r"\bl1=", "--l1 "),
     (r"\bthreshold='?(\w+)'?", r"--threshold \1"),
@@ -127,7 +133,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     help="Share of rows held out for the scores, equal texts together; 0 fits all rows.",
 )
 @click.option(
-    "--max-iter", type=click.IntRange(1), default=500, show_default=True, help="Iterations at most."
+    "--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Iterations at most."
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of split and start."

@@ -33,7 +33,7 @@ def digits() -> tuple[Any, Any]:
 
 def atoms(xi: Any = "auto") -> SupervisedDictionaryClassifier:
     """Nonnegative atoms."""
-    return SupervisedDictionaryClassifier(ATOMS, xi=xi, random_state=0)
+    return SupervisedDictionaryClassifier(ATOMS, xi=xi, positive=True, random_state=0)
 
 
 def _dictionary(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[float, float]:
