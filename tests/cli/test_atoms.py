@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.metrics import f1_score, roc_auc_score
 
-from colspace.cli._atoms_fit import encode, scores_of
+from colspace.cli._atoms_fit import encode, scores_of, twins
 from colspace.cli._atoms_table import make_task, split_rows
 from colspace.cli._group import colspace
 from colspace.cli.atoms import _words
@@ -316,6 +316,17 @@ def test_bad_input_says_what_to_do(files, images, arguments, message):
     result = run(*arguments, "-o", "o", code=2)
     assert message in result.stderr
     assert not (files / "o").exists()
+
+
+def test_nearly_equal_atoms_with_opposite_coefficients_are_noted(images):
+    X = images.drop(columns="digit").to_numpy()
+    model = SupervisedDictionaryClassifier(2, positive=True, random_state=0).fit(X, images["digit"] == 3)
+    model.components_ = np.array([X[0], X[0] + 0.1 * X[1]])
+    model.coef_ = np.array([[3.0, -2.0]])
+    (note,) = twins(model, None)
+    assert note.startswith("atoms 0 and 1 are nearly equal with coefficients +3 and -2")
+    model.coef_ = np.array([[3.0, 2.0]])
+    assert twins(model, None) == []
 
 
 def test_the_table_is_never_overwritten(files, images):

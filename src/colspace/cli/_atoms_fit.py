@@ -81,6 +81,23 @@ def encode_more(encoded: Encoded, task: Task, rows: NDArray[np.intp]) -> Any:
     return sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
 
 
+def twins(model: Any, X: Any, alike: float = 0.8) -> list[str]:
+    """Notes on pairs of nearly equal atoms with coefficients of opposite sign, which say little one by one."""
+    from ..displays._dictionary import dictionary_of
+
+    found = dictionary_of(model, X)
+    atoms = found.atoms / np.maximum(np.linalg.norm(found.atoms, axis=1, keepdims=True), 1e-300)
+    near = np.argwhere(np.triu(atoms @ atoms.T, 1) > alike)
+    return [
+        f"atoms {i} and {j} are nearly equal with coefficients {a[k]:+.2g} and {b[k]:+.2g}: together they are one signed "
+        f"direction; a larger --xi (now {model.xi_:.2g}) keeps atoms apart"
+        for i, j in near
+        for a, b in [(found.coefficients[i], found.coefficients[j])]
+        for k in [int(np.abs(a).argmax())]
+        if a[k] * b[k] < 0
+    ]
+
+
 # ---------------------------------------------------------------------- scores
 
 

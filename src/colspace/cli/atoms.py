@@ -186,7 +186,16 @@ def command(
     _check_options(texts, image_shape)
     from ..dictionary import SupervisedDictionaryClassifier
     from ..io import check_model_target, read_table
-    from ._atoms_fit import compare, draw, encode, encode_more, save_pipeline, write_scores, write_tables
+    from ._atoms_fit import (
+        compare,
+        draw,
+        encode,
+        encode_more,
+        save_pipeline,
+        twins,
+        write_scores,
+        write_tables,
+    )
     from ._atoms_table import check_image, make_task, split_rows
 
     if target is not None:
@@ -216,6 +225,8 @@ def command(
         model.fit(encoded.X, y)
         X_test = encode_more(encoded, task, test) if held else encoded.X
         scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
+    for note in twins(model, encoded.X):
+        click.echo(f"Note: {note}", err=True)
     _make_directory(out, table)
     wrote = write_tables(model, encoded, task, out)
     summary = {

@@ -22,7 +22,7 @@ _LABELS = {
 class ParetoDisplay:
     """Reconstruction error against the loss of the labels, one point for each xi; down and left is better.
 
-    Filled points are on the front: no other one is better in both.
+    Filled points are on the front: none is better in one and as good in the other.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ParetoDisplay:
             errors = np.array([reconstruction_error(model, X) for model in path.models])
             wrong = np.array([1.0 - model.score(X, y) for model in path.models])
             measure = "error" if hasattr(path.models[0], "classes_") else "unexplained"
-            display = cls(xi, errors, wrong, measure, f"{np.shape(X)[0]} rows given")
+            display = cls(xi, errors, wrong, measure, f"{np.shape(X)[0]} other rows")
         return display.plot(ax=ax, **kw)
 
     def _front(self) -> NDArray[np.bool_]:
@@ -121,7 +121,7 @@ class ParetoDisplay:
         style = {"s": 40, "edgecolors": COLOURS[0], "linewidths": 1.3, "zorder": 3, **kw}
         ax.scatter(x[front], y[front], **{"color": COLOURS[0], "label": "front", **style})
         if not front.all():
-            hollow = {"facecolors": "white", "label": "worse in both", **style}
+            hollow = {"facecolors": "white", "label": "beaten", **style}
             ax.scatter(x[~front], y[~front], **{**hollow, "edgecolors": GREY})
             ax.legend(frameon=False, loc="upper right")
         for i in spread_out(x, y, front):
@@ -133,7 +133,7 @@ class ParetoDisplay:
                 fontsize="small",
                 color="#303030",
             )
-        ax.margins(x=0.16, y=0.12)
+        ax.margins(x=0.18, y=0.12)
         ax.set_xlabel("squared relative reconstruction error")
         ax.set_ylabel(_LABELS[self.measure])
         ax.set_title(f"Reconstruction and labels, {self.where}", fontsize="medium")
