@@ -18,6 +18,8 @@ __all__ = [
     "SteinReduction",
     "SteinReductionCV",
     "StructuredOLS",
+    "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryRegressor",
     "reduce_rows",
     "stack_blocks",
     "tail_index",
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
+    from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .reduction import (
         JointReduction,
         PrincipalHessian,
@@ -45,6 +48,8 @@ _HOMES = {
     "ConstantColumnWarning": "_validation",
     "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
+    "SupervisedDictionaryClassifier": "dictionary",
+    "SupervisedDictionaryRegressor": "dictionary",
     "reduce_rows": "_rows",
     "stack_blocks": "_blocks",
     "tail_index": "_response",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -72,10 +72,12 @@ def test_no_check_is_left_out(E):
 
 
 @pytest.fixture
-def table():
+def table(request):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((120, 4)), columns=["p", "q", "r", "s"])
-    return X, pd.Series(X["p"] * X["q"] + X["r"] + 0.1 * rng.standard_normal(120), name="y")
+    y = pd.Series(X["p"] * X["q"] + X["r"] + 0.1 * rng.standard_normal(120), name="y")
+    E = getattr(request.node, "callspec", None) and request.node.callspec.params.get("E")
+    return X, (y > 0).map({True: "high", False: "low"}) if E and issubclass(E, ClassifierMixin) else y
 
 
 @pytest.mark.parametrize("E", NAMED)

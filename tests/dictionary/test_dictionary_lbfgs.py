@@ -144,5 +144,5 @@ def test_refusals():
         solve_eliminated(sparse_codes, start, positive=True)
     with pytest.raises(ValueError, match="negative atoms or codes"):
         solve_jointly(feature, start, positive=True)
-    with pytest.raises(ValueError, match="X has negative entries"):
+    with pytest.raises(ValueError, match="Negative values in data"):
         start_nmf(obj.make_problem(X - 1, Y), 2, rng)

@@ -1,3 +1,15 @@
-"""Supervised dictionaries: atoms that rebuild the data and predict the label."""
+"""Supervised dictionary learning: atoms that rebuild a table and predict its labels."""
 
-__all__: list[str] = []
+from ._base import XiPath
+from ._classifier import SupervisedDictionaryClassifier
+from ._losses import Multinomial
+from ._regions import Radius
+from ._regressor import SupervisedDictionaryRegressor
+
+__all__ = [
+    "Multinomial",
+    "Radius",
+    "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryRegressor",
+    "XiPath",
+]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.decomposition import NMF
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import randomized_svd
 
 from ._codes import Mask, nonnegative_codes
 from ._losses import Array
@@ -29,9 +25,11 @@ from ._objective import (
     value_of,
     without_codes,
 )
+from ._scaling import scaling
+from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
-_NMF_SWEEPS = 200
+_STUCK = 2  # status of a failed line search
 
 Tick = Callable[[], None]
 
@@ -70,19 +68,26 @@ def _minimise(
     if lower is not None:
         low = _pack([np.full(shape, bound) for shape, bound in zip(shapes, lower, strict=True)])
         bounds = np.column_stack([low, np.full(len(low), np.inf)])
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
-    found = minimize(
-        packed, _pack(start), jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
-    )
+    x, level, left = _pack(start), np.inf, max_iter
+    while True:
+        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+        found = minimize(
+            packed, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
+        )
+        left = max_iter - len(history)
+        fell = level - float(found.fun) > tol * abs(float(found.fun))
+        if found.status != _STUCK or not fell or left < 1:
+            break
+        x, level = found.x, float(found.fun)  # a line search failed: once more without the memory
     return _unpack(found.x, shapes), history or [float(found.fun)], *_reason(found, tol, max_iter)
 
 
 def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
     if found.status == 0:
         return f"objective fell by less than tol={tol:g} of itself", True
-    if found.status == 1:
-        return f"max_iter={max_iter} reached", False
-    return f"line search ended: {found.message}", False
+    if found.status == _STUCK:
+        return f"no step lowers the objective by tol={tol:g} of itself", True
+    return f"max_iter={max_iter} reached", False
 
 
 def fit_coefficients(
@@ -93,50 +98,48 @@ def fit_coefficients(
     feature = problem.model == "feature"
     s = H if feature else projections(problem, W)
     inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
-    scale = np.sqrt(np.maximum(np.mean(s * s, axis=0), 1e-300))[:, None]
+    scaled = scaling(problem, State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)))
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
-        B, G, c = parts[0] / scale, parts[1], parts[2]
-        a = s @ B + problem.Z @ G + c
+        at = scaled.out(Coefficients(fixed, *parts))
+        a = s @ at.B + problem.Z @ at.G + at.intercept
         k = problem.label_weight[:, None] * problem.loss.slope(a, problem.Y)
         level = float(problem.label_weight @ problem.loss.value(a, problem.Y))
-        level += problem.l2 * float(np.sum(B * (inner @ B)) + np.sum(G * G))
-        dB = (s.T @ k + 2.0 * problem.l2 * (inner @ B)) / scale
+        level += problem.l2 * float(np.sum(at.B * (inner @ at.B)) + np.sum(at.G * at.G))
+        dB = s.T @ k + 2.0 * problem.l2 * (inner @ at.B)
         dc = k.sum(axis=0) if problem.fit_intercept else np.zeros(K)
-        return level, [dB, problem.Z.T @ k + 2.0 * problem.l2 * G, dc]
+        gradient = scaled.pull(at, Coefficients(nothing, dB, problem.Z.T @ k + 2.0 * problem.l2 * at.G, dc))
+        return level, gradient[1:]
 
-    start = [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)]
-    (B, G, c), *_ = _minimise(value, start, tol=tol, max_iter=max_iter)
-    return State(W, H, B / scale, G, c)
+    fixed, nothing = W * scaled.w, np.zeros_like(W)
+    parts, *_ = _minimise(
+        value, [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)], tol=tol, max_iter=max_iter
+    )
+    at = scaled.out(Coefficients(fixed, *parts))
+    return State(W, H, at.B, at.G, at.intercept)
 
 
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
-    """Leading right singular vectors of X, their codes, and coefficients fitted to both."""
-    seed = int(rng.integers(2**31 - 1))
-    _, _, right = randomized_svd(problem.X, r, n_iter=4, random_state=seed)
-    W = np.asarray(right.T, dtype=np.float64)
+    """Leading directions of the rows, their codes, and coefficients fitted to both."""
+    W, _ = leading_directions(problem, r, rng)
     return fit_coefficients(problem, W, best_codes(problem, W))
 
 
 def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them."""
-    X = problem.X
+    check_nonnegative(problem.X)
+    return fit_coefficients(problem, *nonnegative_factors(problem, r, rng))
+
+
+def check_nonnegative(X: Any) -> None:
+    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
     least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
     if least < 0:
         msg = (
-            f"X has negative entries (least {least:g}), nonnegative atoms and codes cannot rebuild them. "
-            "Remedies: shift X by its column minima, or drop the sign constraint (positive=False)"
+            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
+            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
         )
         raise ValueError(msg)
-    nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        H = np.asarray(nmf.fit_transform(X), dtype=np.float64)
-    W = np.asarray(nmf.components_.T, dtype=np.float64)
-    tall, wide = np.linalg.norm(H, axis=0), np.linalg.norm(W, axis=0)
-    used = (tall > 0) & (wide > 0)
-    balance = np.sqrt(np.divide(tall, wide, out=np.ones(r), where=used))
-    return fit_coefficients(problem, W * balance, H / balance)
 
 
 def _refuse_l1(problem: Problem) -> None:
@@ -177,20 +180,23 @@ def solve_eliminated(
     if positive:
         _check_positive(start)
     codes = _NonnegativeCodes(problem) if positive else None
+    scaled = scaling(problem, start)
 
     def value(parts: list[Array]) -> tuple[float, Coefficients]:
-        at = Coefficients(*parts)
+        at = scaled.out(Coefficients(*parts))
         if codes is None:
-            return eliminated(problem, at)
-        H, xw = codes(at.W)
-        sums = row_sums(problem, at, H, xw=xw)
-        return value_of(problem, at, sums), gradient_of(problem, at, sums)
+            level, gradient = eliminated(problem, at)
+        else:
+            H, xw = codes(at.W)
+            sums = row_sums(problem, at, H, xw=xw)
+            level, gradient = value_of(problem, at, sums), gradient_of(problem, at, sums)
+        return level, scaled.pull(at, gradient)
 
     lower = [0.0, -np.inf, -np.inf, -np.inf] if positive else None
     parts, history, reason, converged = _minimise(
-        value, without_codes(start), tol=tol, max_iter=max_iter, lower=lower, tick=tick
+        value, scaled.into(without_codes(start)), tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
-    W, B, G, c = parts
+    W, B, G, c = scaled.out(Coefficients(*parts))
     H = best_codes(problem, W) if codes is None else codes(W)[0]
     return Solution(State(W, H, B, G, c), tuple(history), reason, converged)
 
@@ -222,12 +228,22 @@ def solve_jointly(
     if positive:
         _check_positive(start)
 
-    def value(parts: list[Array]) -> tuple[float, State]:
-        return value_and_gradient(problem, State(*parts))
+    scaled = scaling(problem, start)
+
+    def value(parts: list[Array]) -> tuple[float, list[Array]]:
+        state = own(parts)
+        level, d = value_and_gradient(problem, state)
+        dW, *rest = scaled.pull(without_codes(state), without_codes(d))
+        return level, [dW, d.H / scaled.h, *rest]
+
+    def own(parts: list[Array]) -> State:
+        W, B, G, c = scaled.out(Coefficients(parts[0], *parts[2:]))
+        return State(W, parts[1] / scaled.h, B, G, c)
 
     free = -np.inf
     lower = [0.0, 0.0, free, free, free] if positive else None
+    W, *rest = scaled.into(without_codes(start))
     parts, history, reason, converged = _minimise(
-        value, start, tol=tol, max_iter=max_iter, lower=lower, tick=tick
+        value, [W, start.H * scaled.h, *rest], tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
-    return Solution(State(*parts), tuple(history), reason, converged)
+    return Solution(own(parts), tuple(history), reason, converged)

@@ -1,0 +1,292 @@
+"""What the classifier and the regressor share: columns, fitting, codes, rebuilding, and the path over xi."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from .._blocks import parse_columns
+from .._progress import track
+from .._random import generator
+from .._sklearn_compat import Interval, StrOptions
+from .._validation import check_table, feature_names
+from ._fit import Options, plain_codes, refitted, solve
+from ._lbfgs import check_nonnegative
+from ._losses import Array, Loss
+from ._objective import Problem, Solution, State, make_problem, projections
+from ._regions import Radius
+
+_RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
+
+
+@dataclass(frozen=True)
+class XiPath:
+    """Fits over a grid of xi, each begun at the one before.
+
+    ``reconstruction_error`` is ||X - H W'||^2 / ||X||^2, ``label_loss`` the mean loss of the labels, ``score`` that of the
+    estimator, all on the rows of the fit.
+    """
+
+    xi: Array
+    reconstruction_error: Array
+    label_loss: Array
+    score: Array
+    models: tuple[Any, ...]
+
+
+class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Atoms that rebuild rows and predict; see the two estimators."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "model": [StrOptions({"filter", "feature"})],
+        "solver": [StrOptions({"auto", "lbfgs", "bcd", "lpgd"})],
+        "xi": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "positive": ["boolean"],
+        "l1": [Interval(Real, 0, None, closed="left")],
+        "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "covariates": "no_validation",
+        "fit_intercept": ["boolean"],
+        "coding": [StrOptions({"refit", "plain", "labels"})],
+        "dictionary_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "radius": [Radius, None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "verbose": ["boolean"],
+    }
+
+    n_components: int
+    model: Any
+    solver: str
+    xi: Any
+    positive: bool
+    l1: float
+    l2: Any
+    covariates: Any
+    fit_intercept: bool
+    coding: str
+    dictionary_norm: float | None
+    radius: Radius | None
+    max_iter: int
+    tol: float
+    random_state: Any
+    verbose: bool
+    n_features_in_: int
+    components_: NDArray[Any]
+    _state: State
+    _coefficients: tuple[Array, Array, Array]
+
+    # ------------------------------------------------------------------ columns
+
+    def _read(self, X: Any) -> Any:
+        """X of a fit as floats, its columns sorted into atoms' and covariates'."""
+        X = check_table(self, X, reset=True, min_rows=2)
+        p = self.n_features_in_
+        skip = np.zeros(0, dtype=np.intp)
+        if self.covariates is not None and np.size(self.covariates):
+            skip = parse_columns(self.covariates, p, feature_names(self), what="covariates")
+        self.covariate_columns_ = skip
+        self.dictionary_columns_ = np.setdiff1d(np.arange(p), skip)
+        n, wide = X.shape[0], len(self.dictionary_columns_)
+        if self.n_components > min(n, wide):
+            msg = (
+                f"n_components={self.n_components} is more than {n} sample(s) or {wide} column(s) allow "
+                f"(n_samples = {n}, n_features = {p}, of which {len(skip)} are covariates); use at most {min(n, wide)}"
+            )
+            raise ValueError(msg)
+        return X
+
+    def _columns(self, X: Any) -> tuple[Any, Array]:
+        """The columns of the atoms (a view where they lie side by side) and the covariates."""
+        if not len(self.covariate_columns_):
+            return _floats(X), np.zeros((X.shape[0], 0))
+        Z = X[:, self.covariate_columns_]
+        Z = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
+        columns = self.dictionary_columns_
+        together = columns[-1] - columns[0] + 1 == len(columns)
+        return _floats(X[:, columns[0] : columns[-1] + 1] if together else X[:, columns]), Z
+
+    # ------------------------------------------------------------------ fitting
+
+    def _problem(
+        self,
+        X: Any,
+        Y: Array,
+        loss: Loss,
+        null_loss: float,
+        weight: Any = None,
+        label_weight: Any = None,
+        unit: float = 1.0,
+    ) -> Problem:
+        """The problem, divided by ``unit``, with its automatic terms; ``null_loss`` is that of a constant prediction."""
+        X, Z = self._columns(X)
+        if self.positive:
+            check_nonnegative(X)
+        if self.model == "filter" and self.coding != "refit":
+            msg = f"coding={self.coding!r} is a setting of model='feature'; leave it at 'refit' for model='filter'"
+            raise ValueError(msg)
+        problem = make_problem(
+            X,
+            Y,
+            Z,
+            loss=loss,
+            model=self.model,
+            xi=0.0,
+            l1=float(self.l1) / unit,
+            weight=weight,
+            label_weight=label_weight,
+            fit_intercept=self.fit_intercept,
+        )
+        length = problem.energy / max(float(problem.weight.sum()), 1e-300)
+        xi, l2 = self.xi, self.l2
+        if isinstance(xi, str):
+            xi = null_loss / length if length > 0 and null_loss > 0 else 1.0
+        else:
+            xi = xi / unit
+        if isinstance(l2, str):
+            l2 = _RIDGE * (length if self.model == "filter" else 1.0)
+        return replace(problem, xi=float(xi), l2=float(l2))
+
+    def _solve(self, problem: Problem, start: State | None) -> Solution:
+        options = Options(
+            self.n_components,
+            self.positive,
+            self.solver,
+            self.dictionary_norm,
+            self.radius,
+            float(self.tol),
+            int(self.max_iter),
+        )
+        with track(self.max_iter, "dictionary", show=self.verbose) as advance:
+            found, self.solver_ = solve(problem, options, generator(self.random_state), start, advance)
+        if not found.converged:
+            warnings.warn(
+                f"the fit has not converged: {found.reason}, objective {found.history[-1]:.6g}. "
+                f"Remedies: a larger max_iter (now {self.max_iter}) or tol (now {self.tol:g})",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return found
+
+    def _store(self, problem: Problem, found: Solution, dtype: Any, unit: float = 1.0) -> State:
+        """Learned attributes that both estimators have; returns the state that predicts."""
+        state = found.state
+        self._state = state
+        self.xi_, self.l2_ = unit * problem.xi, problem.l2
+        self.history_ = unit * np.asarray(found.history)
+        self.objective_ = float(self.history_[-1])
+        self.n_iter_ = max(1, len(found.history) - 1)
+        self.reason_ = found.reason
+        self.reconstruction_error_ = rebuilding_error(problem, state.W, state.H)
+        self.components_ = state.W.T.astype(dtype)
+        if self.model == "feature" and self.coding == "refit":
+            return refitted(problem, state, self.positive)
+        return state
+
+    def _unlabelled(self, X: Any, loss: Loss | None = None) -> tuple[Problem, Array]:
+        """Checked rows as a problem without labels, and the dictionary."""
+        check_is_fitted(self)
+        X, Z = self._columns(check_table(self, X, reset=False))
+        Y = np.zeros((X.shape[0], self._state.B.shape[1]))
+        problem = make_problem(
+            X, Y, Z, loss=loss, model=self.model, xi=self.xi_, l1=float(self.l1), l2=self.l2_
+        )
+        return problem, self._state.W
+
+    def _activations(self, X: Any) -> Array:
+        """What coefficients, covariates and intercept add up to (n x K)."""
+        problem, W = self._unlabelled(X)
+        filtered = self.model == "filter"
+        s = projections(problem, W) if filtered else plain_codes(problem, W, self.positive)
+        B, G, c = self._coefficients
+        return s @ B + problem.Z @ G + c
+
+    # ------------------------------------------------------------------ codes
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Codes of rows, found without labels: min over h of xi ||x - W h||^2 + l1 |h|_1, h >= 0 if ``positive``."""
+        problem, W = self._unlabelled(X)
+        return plain_codes(problem, W, self.positive).astype(self.components_.dtype, copy=False)
+
+    def reconstruct(self, X: Any) -> NDArray[Any]:
+        """Rows rebuilt from their codes (the columns of the atoms, without covariates)."""
+        return self.transform(X) @ self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    # ------------------------------------------------------------------ the path over xi
+
+    def xi_path(self, X: Any, y: Any, xis: Any = None) -> XiPath:
+        """Fits over a grid of xi, each begun at the one before: how rebuilding is traded for prediction.
+
+        Parameters
+        ----------
+        xis : numbers > 0, default: 11 from 1/1000 to 100 times the automatic xi
+        """
+        self._validate_params()
+        if xis is None:
+            grid = clone(self).set_params(xi="auto").fit(X, y).xi_ * np.logspace(-3, 2, 11)
+        else:
+            grid = np.asarray(xis, dtype=np.float64)
+            if grid.ndim != 1 or not len(grid) or not np.all(np.isfinite(grid) & (grid > 0)):
+                msg = f"xis={xis!r} must be a list of numbers > 0"
+                raise ValueError(msg)
+        models: list[Any] = [None] * len(grid)
+        state: State | None = None
+        for i in np.argsort(-grid, kind="stable"):
+            models[i] = clone(self).set_params(xi=float(grid[i]))
+            models[i]._fit(X, y, start=state)
+            state = models[i]._state
+        return XiPath(
+            grid,
+            np.array([m.reconstruction_error_ for m in models]),
+            np.array([m._label_loss(X, y) for m in models]),
+            np.array([m.score(X, y) for m in models]),
+            tuple(models),
+        )
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+        """Learn from checked parameters, from ``start`` if there is one."""
+
+    @abstractmethod
+    def _label_loss(self, X: Any, y: Any) -> float:
+        """Mean loss of the labels of rows."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.positive
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _floats(X: Any) -> Any:
+    return X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+
+
+def rebuilding_error(problem: Problem, W: Array, H: Array) -> float:
+    """sum_i w_i ||x_i - W h_i||^2 / sum_i w_i ||x_i||^2."""
+    wh = problem.weight[:, None] * H
+    left = problem.energy - 2.0 * float(np.sum(wh * projections(problem, W)))
+    left += float(np.sum((H.T @ wh) * (W.T @ W)))
+    return max(left, 0.0) / problem.energy if problem.energy > 0 else 0.0
+
+
+def table_dtype(X: Any) -> Any:
+    """float32 stays float32."""
+    return np.float32 if X.dtype == np.float32 else np.float64

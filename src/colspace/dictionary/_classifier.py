@@ -1,0 +1,318 @@
+"""Supervised dictionaries for labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin, clone
+from sklearn.model_selection import check_cv, cross_val_predict
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+)
+
+from .._sklearn_compat import Interval, StrOptions, _fit_context
+from ._base import SupervisedDictionary, table_dtype
+from ._label_codes import label_codes
+from ._losses import Array, Logistic, Loss, Multinomial, one_hot
+from ._objective import State
+from ._thresholds import best_threshold
+
+
+class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
+    r"""Atoms that rebuild the rows of a table and predict their labels.
+
+    Rows are rebuilt as :math:`x_i \approx W h_i` from ``n_components`` atoms, the columns of W, and labels have activations
+    :math:`a_i = B^\top W^\top x_i + G^\top z_i + c` ("filter") or :math:`B^\top h_i + G^\top z_i + c` ("feature") with
+    covariates z. Minimised is
+
+    .. math:: \sum_i -\log g_{y_i}(a_i) + \xi \|x_i - W h_i\|^2 + \lambda_1 \|h_i\|_1 + \lambda_2 (R + \|G\|^2),
+
+    :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature).
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    model : {"filter", "feature"}, default="filter"
+        Labels from the row seen through the atoms, or from its codes.
+    solver : {"auto", "lbfgs", "bcd", "lpgd"}, default="auto"
+        Quasi-Newton (codes eliminated in the filter model), block coordinate descent, or projected gradient on low-rank
+        products (``positive=False`` alone). "auto" is "lbfgs", or "bcd" when the dictionary is bounded.
+    xi : "auto" or float >= 0, default="auto"
+        Weight of rebuilding. "auto" makes both terms equal for a model that knows nothing:
+        log(n_classes) / mean of ||x||^2.
+    positive : bool, default=False
+        Nonnegative atoms and codes, for a nonnegative X: parts and topics. Free atoms are orthonormal.
+    l1 : float, default=0.0
+        Price of codes; it needs a bounded dictionary.
+    l2 : "auto" or float >= 0, default="auto"
+        Ridge. "auto": 0.01 mean of ||x||^2 (filter), 0.01 (feature).
+    covariates : columns of X that skip the dictionary, default=None
+        Names, positions, a slice or a mask.
+    class_weight : "balanced", dict or None, default=None
+        Weights of the classes in the labels' loss; rebuilding is not weighted.
+    fit_intercept : bool, default=True
+    threshold : float, "youden" or "f1", default=0.5
+        Probability from which a row is of the second class (two classes alone), or what it maximises.
+    threshold_cv : int, splitter or None, default=None
+        Folds whose held-out probabilities tune the threshold; None uses the rows of the fit.
+    score_function : "exp" or `Multinomial`, default="exp"
+        The h of :math:`g_j = h(a_j) / (1 + \sum_k h(a_k))`.
+    coding : {"refit", "plain", "labels"}, default="refit"
+        How the feature model predicts new rows, whose labels cannot help to code them. "refit": coefficients fitted again
+        to codes made without labels; "plain": the joint coefficients; "labels": the label whose own best code costs least.
+    dictionary_norm : float or None, default=None
+        Bound on ||W||_F (solver "bcd"); None is no bound, or sqrt(n_components) with ``l1``.
+    radius : Radius or None, default=None
+        How far the blocks of solver "bcd" may move in sweep k; None: freely.
+    max_iter : int, default=1000
+    tol : float, default=1e-7
+        Relative fall of the objective at which a solver stops.
+    random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show progress.
+
+    Attributes
+    ----------
+    components_ : ndarray (n_components, n_dictionary_columns)
+        Atoms, by decreasing energy of their codes; of length one, unless the dictionary is bounded.
+    coef_ : ndarray (1, n_components), or (n_classes, n_components) with zeros for the first class, the reference
+    covariate_coef_ : ndarray, the same for covariates
+    intercept_ : ndarray (1,) or (n_classes,)
+    classes_ : ndarray
+    threshold_ : float
+    xi_, l2_ : float
+    solver_, reason_ : str
+        What was used, and why it stopped.
+    history_ : ndarray, the objective after each iteration
+    objective_, n_iter_
+    reconstruction_error_ : float, ||X - HW'||^2 / ||X||^2 on the rows of the fit
+    dictionary_columns_, covariate_columns_ : ndarray of int
+
+    References
+    ----------
+    Lee, Lyu and Yao (2023), "Supervised dictionary learning with auxiliary covariates".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from colspace import SupervisedDictionaryClassifier
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = SupervisedDictionaryClassifier(3, random_state=0).fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.97
+    True
+    >>> model.components_.shape, model.coef_.shape, model.transform(X).shape
+    ((3, 64), (1, 3), (360, 3))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SupervisedDictionary._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"youden", "f1"})],
+        "threshold_cv": ["cv_object"],
+        "score_function": [StrOptions({"exp"}), Multinomial],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        model: str = "filter",
+        solver: str = "auto",
+        xi: float | str = "auto",
+        positive: bool = False,
+        l1: float = 0.0,
+        l2: float | str = "auto",
+        covariates: Any = None,
+        class_weight: Any = None,
+        fit_intercept: bool = True,
+        threshold: float | str = 0.5,
+        threshold_cv: Any = None,
+        score_function: Any = "exp",
+        coding: str = "refit",
+        dictionary_norm: float | None = None,
+        radius: Any = None,
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.model = model
+        self.solver = solver
+        self.xi = xi
+        self.positive = positive
+        self.l1 = l1
+        self.l2 = l2
+        self.covariates = covariates
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.threshold = threshold
+        self.threshold_cv = threshold_cv
+        self.score_function = score_function
+        self.coding = coding
+        self.dictionary_norm = dictionary_norm
+        self.radius = radius
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn atoms and coefficients.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix, covariates included
+        y : array (n,) of labels
+        sample_weight : array (n,), optional
+            How often each row counts.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+        table = self._read(X)
+        labels = _labels(self, table, y)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            msg = (
+                f"y has 1 class, {classes[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
+                "every class (StratifiedKFold)"
+            )
+            raise ValueError(msg)
+        if len(classes) > 2 and self.threshold != 0.5:
+            msg = (
+                f"threshold={self.threshold!r} is for two classes, but y has {len(classes)}; leave it at 0.5"
+            )
+            raise ValueError(msg)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
+        label_weight = _class_weights(self.class_weight, classes, codes, weight)
+        problem = self._problem(
+            table,
+            one_hot(codes, len(classes)),
+            self._loss(),
+            float(np.log(len(classes))),
+            weight,
+            label_weight,
+        )
+        found = self._solve(problem, start)
+        self.classes_ = classes
+        dtype = table_dtype(table)
+        state = self._store(problem, found, dtype)
+        self._coefficients = state.B, state.G, state.intercept
+        two = len(classes) == 2
+        self.coef_, self.covariate_coef_ = (_rows(block, two).astype(dtype) for block in (state.B, state.G))
+        self.intercept_ = _rows(state.intercept[None], two)[:, 0]
+        self.threshold_ = self._tuned(X, labels, sample_weight)
+        return self
+
+    def _loss(self) -> Loss:
+        return Logistic() if isinstance(self.score_function, str) else self.score_function
+
+    def _tuned(self, X: Any, y: NDArray[Any], sample_weight: Any) -> float:
+        if not isinstance(self.threshold, str):
+            return float(self.threshold)
+        self.threshold_ = 0.5
+        if self.threshold_cv is None:
+            probability = self.predict_proba(X)
+        else:
+            cv = check_cv(self.threshold_cv, y, classifier=True)
+            least = int(np.unique(y, return_counts=True)[1].min())
+            folds = getattr(cv, "n_splits", 2)
+            if least < folds:
+                msg = (
+                    f"the smallest class has {least} row(s), fewer than the {folds} folds of threshold_cv, so some fold would "
+                    "lack it. Remedies: fewer folds, threshold_cv=None, or more rows of that class"
+                )
+                raise ValueError(msg)
+            plain = clone(self).set_params(threshold=0.5, threshold_cv=None)
+            params = None if sample_weight is None else {"sample_weight": sample_weight}
+            probability = cross_val_predict(plain, X, y, cv=cv, method="predict_proba", params=params)
+        weight = None if sample_weight is None else np.asarray(sample_weight)
+        return best_threshold(self.threshold, y == self.classes_[1], probability[:, 1], weight)
+
+    # ------------------------------------------------------------------ prediction
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds against the first class: (n,) for two classes, else (n, n_classes)."""
+        if self.model == "feature" and self.coding == "labels":
+            _, shares = self.label_codes(X)
+            odds = shares[:, :1] - shares
+        else:
+            a = self._activations(X)
+            if not isinstance(self.score_function, str):
+                a = np.log(self.score_function.h(a))
+            odds = np.column_stack([np.zeros(len(a)), a])
+        return odds[:, 1] if len(self.classes_) == 2 else odds
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes."""
+        odds = self.decision_function(X)
+        return softmax(np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds, axis=1)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities."""
+        odds = self.decision_function(X)
+        return log_softmax(np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds, axis=1)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels: the likeliest class, or by the threshold."""
+        probability = self.predict_proba(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(probability[:, 1] >= self.threshold_).astype(int)]
+        return self.classes_[np.argmax(probability, axis=1)]
+
+    def label_codes(self, X: Any) -> tuple[Array, Array]:
+        """Codes under each label (n, n_classes, n_components), and what each costs (n, n_classes): feature model."""
+        if self.model != "feature":
+            msg = "label_codes is for model='feature': codes of the filter model do not depend on labels (see transform)"
+            raise ValueError(msg)
+        problem, _ = self._unlabelled(X, self._loss())
+        return label_codes(problem, self._state, self.positive)
+
+    def _label_loss(self, X: Any, y: Any) -> float:
+        column = np.searchsorted(self.classes_, np.asarray(y).ravel())
+        return -float(np.mean(self.predict_log_proba(X)[np.arange(len(column)), column]))
+
+
+def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
+    if y is None:
+        msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        raise ValueError(msg)
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
+
+
+def _class_weights(
+    rule: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array | None
+) -> Array | None:
+    """Weight of each row's label."""
+    if rule is None:
+        return None
+    if isinstance(rule, Mapping):
+        unknown = [label for label in rule if label not in set(classes.tolist())]
+        if unknown:
+            msg = f"class_weight names {unknown[0]!r}, which is no class of y: {classes.tolist()[:10]}"
+            raise ValueError(msg)
+        each = np.array([float(rule.get(label, 1.0)) for label in classes.tolist()])
+    else:
+        count = np.bincount(codes, weight, minlength=len(classes))
+        each = count.sum() / (len(classes) * np.maximum(count, 1e-300))
+    return each[codes]
+
+
+def _rows(block: Array, two: bool) -> Array:
+    """Coefficients by class, the reference first, or one row for two classes."""
+    return block.T if two else np.vstack([np.zeros((1, block.shape[0])), block.T])

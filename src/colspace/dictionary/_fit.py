@@ -1,0 +1,143 @@
+"""From a problem to fitted atoms: the choice of a solver, its start, and one form of what has many equal forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..factor import fix_signs
+from ._bcd import into_regions, solve_bcd
+from ._codes import nonnegative_codes
+from ._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
+from ._losses import Array
+from ._lpgd import solve_lpgd
+from ._objective import Problem, Solution, State, best_codes, projections
+from ._regions import Radius, Region, Regions
+
+_INNER = 3  # projected-gradient steps of a block within a sweep
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a problem is to be solved."""
+
+    n_components: int
+    positive: bool
+    solver: str
+    dictionary_norm: float | None
+    radius: Radius | None
+    tol: float
+    max_iter: int
+
+
+def bound_of(problem: Problem, options: Options) -> float | None:
+    """Bound on ||W||_F: as given, or sqrt(r) when an L1 price needs one."""
+    if options.dictionary_norm is None and problem.l1 > 0:
+        return float(np.sqrt(options.n_components))
+    return options.dictionary_norm
+
+
+def choose_solver(problem: Problem, options: Options) -> str:
+    """The solver that "auto" stands for; refuses one that cannot do what is asked."""
+    bounded = bound_of(problem, options) is not None
+    name = options.solver
+    if name == "auto":
+        name = "bcd" if bounded or options.radius is not None else "lbfgs"
+    if name == "lbfgs" and bounded:
+        msg = (
+            f"solver='lbfgs' takes no bound on the dictionary (dictionary_norm={options.dictionary_norm}, "
+            f"l1={problem.l1:g}). Remedies: solver='bcd' or 'auto', or l1=0 without dictionary_norm"
+        )
+        raise ValueError(msg)
+    if name == "lpgd" and (options.positive or bounded):
+        what = "positive=True" if options.positive else f"l1={problem.l1:g} or dictionary_norm"
+        msg = (
+            f"solver='lpgd' works on products of atoms and codes, where {what} cannot be asked for. "
+            "Remedies: positive=False without l1 and dictionary_norm, or solver='auto'"
+        )
+        raise ValueError(msg)
+    if options.radius is not None and name != "bcd":
+        msg = f"radius is a setting of solver='bcd', but solver={name!r}; drop radius, or use solver='bcd'"
+        raise ValueError(msg)
+    return name
+
+
+def solve(
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    start: State | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[Solution, str]:
+    """Solution in its canonical form, and the solver's name."""
+    name = choose_solver(problem, options)
+    if start is None:
+        start = (start_nmf if options.positive else start_svd)(problem, options.n_components, rng)
+    limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "tick": tick}
+    bound = bound_of(problem, options)
+    if name == "bcd":
+        sign = options.positive
+        regions = Regions(
+            dictionary=Region(sign, np.inf if bound is None else bound), codes=Region(positive=sign)
+        )
+        begin = into_regions(problem, start, regions)
+        found = solve_bcd(problem, begin, regions=regions, radius=options.radius, n_inner=_INNER, **limits)
+    elif name == "lpgd":
+        found = solve_lpgd(problem, start, **limits)
+    elif problem.model == "filter" and problem.xi > 0:
+        found = solve_eliminated(problem, start, positive=options.positive, **limits)
+    else:
+        found = solve_jointly(problem, start, positive=options.positive, **limits)
+    state = found.state if bound is not None else canonical(problem, found.state, options.positive)
+    return Solution(state, found.history, found.reason, found.converged), name
+
+
+def canonical(problem: Problem, state: State, positive: bool) -> State:
+    """The same fit with unit atoms by decreasing energy of their codes; free atoms are made orthonormal."""
+    W, H, B, G, c = state
+    w = problem.weight[:, None]
+    if positive:
+        scale = np.linalg.norm(W, axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        order = np.argsort(-np.sum(w * (H * scale) ** 2, axis=0), kind="stable")
+        turn = np.diag(1.0 / scale)[:, order]
+        back = (np.diag(scale)[:, order]).T
+    else:
+        Q, R = np.linalg.qr(W)
+        if np.min(np.abs(np.diag(R))) <= 1e-12 * np.max(np.abs(np.diag(R))):
+            return state
+        values, V = np.linalg.eigh(R @ (H.T @ (w * H)) @ R.T)
+        V = V[:, np.argsort(-values)]
+        V = V * np.sign(np.sum(fix_signs(Q @ V) * (Q @ V), axis=0))
+        turn, back = np.linalg.solve(R, V), V.T @ R
+    codes = H @ back.T
+    return State(W @ turn, codes, back @ B if problem.model == "filter" else turn.T @ B, G, c)
+
+
+def plain_codes(problem: Problem, W: Array, positive: bool, xw: Array | None = None) -> Array:
+    """Codes that rebuild rows at the least cost, labels unknown: min xi ||x - W h||^2 + l1 |h|_1."""
+    xw = projections(problem, W) if xw is None else xw
+    gram = W.T @ W
+    price = problem.l1 / (2.0 * problem.xi) if problem.xi > 0 else 0.0
+    if positive:
+        return nonnegative_codes(xw, gram, price)[0]
+    if price > 0:
+        return _shrunken_codes(xw, gram, price)
+    return best_codes(problem, W)
+
+
+def _shrunken_codes(xw: Array, gram: Array, price: float) -> Array:
+    """min over h of h'gram h - 2 h'xw + 2 price |h|_1, row by row: h = plus - minus, both nonnegative."""
+    r = gram.shape[0]
+    both = np.block([[gram, -gram], [-gram, gram]])
+    split = nonnegative_codes(np.hstack([xw, -xw]), both, price)[0]
+    return split[:, :r] - split[:, r:]
+
+
+def refitted(problem: Problem, state: State, positive: bool) -> State:
+    """Coefficients fitted to codes that were made without labels, as those of new rows are."""
+    codes = plain_codes(problem, state.W, positive)
+    return fit_coefficients(problem, state.W, codes)._replace(H=state.H)

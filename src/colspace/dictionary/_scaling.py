@@ -1,0 +1,167 @@
+"""An exact change of variables after which the curvatures of all blocks are near 1, whatever the units of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from .._rows import reduce_rows
+from ._losses import Array
+from ._objective import Coefficients, Problem, State, projections, transposed
+
+_WIDE = 1000  # covariates from which their matrix is scaled, not whitened
+_LEAST = 1e-3  # of the largest scale of a block that any scale is
+_SMALL = 1e-12
+
+
+def scales(squares: Array) -> Array:
+    """Square roots, none below a thousandth of the largest; ones when all are 0."""
+    root = np.sqrt(np.maximum(squares, 0.0))
+    largest = float(root.max(initial=0.0))
+    return np.maximum(root, _LEAST * largest) if largest > 0 else np.ones_like(root)
+
+
+def curvature(problem: Problem) -> float:
+    """Bound on the curvature of the labels' loss, or 1."""
+    return problem.loss.curvature(problem.n_outputs) or 1.0
+
+
+def column_means(problem: Problem) -> Array:
+    """Means of the columns of X by the labels' weights; zeros without an intercept to make up for them."""
+    total = float(problem.label_weight.sum())
+    if not problem.fit_intercept or total == 0.0:
+        return np.zeros(problem.X.shape[1])
+    return transposed(problem, problem.label_weight[:, None])[:, 0] / total
+
+
+def _second(Z: Any, v: Array) -> Array:
+    """Sums of v z z', and of v z below them."""
+    weighted = Z.multiply(v[:, None]).tocsr() if sparse.issparse(Z) else v[:, None] * Z
+    whole = Z.T @ weighted
+    whole = whole.toarray() if sparse.issparse(whole) else whole
+    return np.vstack([whole, np.ravel(weighted.sum(axis=0))])
+
+
+@dataclass(frozen=True)
+class Whitener:
+    """G = R^-1 G~ and c = c~ / s - mean'G: covariates that are centred and as curved as 1 each."""
+
+    mean: Array
+    R: Array
+    s: float
+
+    def out(self, G: Array, c: Array) -> tuple[Array, Array]:
+        """G and the intercept of the labels from whitened ones."""
+        G = self._solve(G)
+        return G, c / self.s - self.mean @ G
+
+    def into(self, G: Array, c: Array) -> tuple[Array, Array]:
+        """The way back."""
+        return (self.R @ G if self.R.ndim == 2 else self.R[:, None] * G), self.s * (c + self.mean @ G)
+
+    def pull(self, dG: Array, dc: Array) -> tuple[Array, Array]:
+        """Gradients by the whitened ones."""
+        return self._solve(dG - self.mean[:, None] * dc, 1), dc / self.s
+
+    def _solve(self, G: Array, transpose: int = 0) -> Array:
+        if self.R.ndim == 1:
+            return G / self.R[:, None]
+        return np.asarray(solve_triangular(self.R, G, trans=transpose, check_finite=False)) if G.size else G
+
+
+def whitener(problem: Problem) -> Whitener:
+    """From v-weighted moments of Z, the curvature bound b and the ridge: R'R = b Z'V Z + 2 l2 I, centred."""
+    v, q = problem.label_weight, problem.Z.shape[1]
+    total, bound = float(v.sum()), curvature(problem)
+    s = float(np.sqrt(bound * total)) if total > 0 else 1.0
+    if q == 0:
+        return Whitener(np.zeros(0), np.zeros((0, 0)), s)
+    if q > _WIDE:
+        return _scaler(problem, s)
+    sums = reduce_rows(_second, problem.Z, v, chunk=problem.chunk)
+    mean = sums[q] / total if problem.fit_intercept and total > 0 else np.zeros(q)
+    M = bound * (sums[:q] - total * np.outer(mean, mean)) + 2.0 * problem.l2 * np.eye(q)
+    root = np.sqrt(np.maximum(np.diag(M), 0.0))
+    root = np.where(root > 0, root, 1.0)
+    correlation = M / np.outer(root, root)
+    correlation[np.diag_indices(q)] = 1.0 + 1e-6
+    return Whitener(mean, np.linalg.cholesky(correlation).T * root, s)
+
+
+def _scaler(problem: Problem, s: float) -> Whitener:
+    Z, v = problem.Z, problem.label_weight
+    total = float(v.sum())
+    mean = np.asarray(Z.T @ v) / total if problem.fit_intercept and total > 0 else np.zeros(Z.shape[1])
+    squares = Z.multiply(Z) if sparse.issparse(Z) else np.square(Z)
+    M = curvature(problem) * (np.asarray(squares.T @ v) - total * mean**2) + 2.0 * problem.l2
+    return Whitener(mean, np.where(M > 0, np.sqrt(np.maximum(M, 0.0)), 1.0), s)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """W = W~ / w, B = B~ / b, H = H~ / h by columns, covariates whitened, and an intercept of centred columns.
+
+    The labels see X less its means (filter), or codes less their means at the start (feature): c = c~ - mean'(W B) or
+    c~ - mean'B. Signs of W and H stay what they are.
+    """
+
+    problem: Problem
+    w: Array
+    b: Array
+    h: Array
+    mean: Array
+    white: Whitener
+
+    def out(self, at: Coefficients) -> Coefficients:
+        """The problem's own variables."""
+        W, B = at.W / self.w, at.B / self.b
+        G, c = self.white.out(at.G, at.intercept)
+        return Coefficients(W, B, G, c - self._shift(W) @ B)
+
+    def into(self, at: Coefficients) -> Coefficients:
+        """The scaled variables."""
+        G, c = self.white.into(at.G, at.intercept + self._shift(at.W) @ at.B)
+        return Coefficients(at.W * self.w, at.B * self.b, G, c)
+
+    def pull(self, at: Coefficients, d: Coefficients) -> Coefficients:
+        """Gradients by the scaled variables from those by the problem's own, at ``at``, a point in its own."""
+        dc = d.intercept
+        dW = d.W - self.mean[:, None] * (at.B @ dc) if self.problem.model == "filter" else d.W
+        dB = d.B - self._shift(at.W)[:, None] * dc
+        dG, dc = self.white.pull(d.G, dc)
+        return Coefficients(dW / self.w, dB / self.b, dG, dc)
+
+    def _shift(self, W: Array) -> Array:
+        return self.mean @ W if self.problem.model == "filter" else self.mean
+
+
+def scaling(problem: Problem, start: State) -> Scaling:
+    """Scales from the curvatures of L at the start."""
+    W, H, B, _, _ = start
+    v, w, bound = problem.label_weight, problem.weight, curvature(problem)
+    total = float(v.sum())
+    gram = np.einsum("ij,ij,i->j", H, H, w)
+    atoms, slopes = np.sum(W * W, axis=0), np.sum(B * B, axis=1)
+    if problem.model == "filter":
+        mean = column_means(problem)
+        s, inner = projections(problem, W) - mean @ W, atoms
+        spread = bound * (problem.energy - total * float(mean @ mean)) / problem.X.shape[1]
+        of_w = 2.0 * problem.xi * gram + (max(spread, 0.0) + 2.0 * problem.l2) * slopes
+        of_h = 2.0 * problem.xi * atoms
+    else:
+        mean = v @ H / total if problem.fit_intercept and total > 0 else np.zeros(H.shape[1])
+        s, inner = H - mean, gram
+        of_w = 2.0 * problem.xi * gram
+        of_h = (
+            2.0 * problem.xi * atoms
+            + (bound * total / max(float(w.sum()), 1e-300) + 2.0 * problem.l2) * slopes
+        )
+    of_b = bound * np.einsum("ij,ij,i->j", s, s, v) + 2.0 * problem.l2 * inner
+    rows = np.sqrt(np.maximum(w, _SMALL * float(w.max(initial=1.0))))
+    return Scaling(
+        problem, scales(of_w), scales(of_b)[:, None], rows[:, None] * scales(of_h), mean, whitener(problem)
+    )
