@@ -81,21 +81,25 @@ def encode_more(encoded: Encoded, task: Task, rows: NDArray[np.intp]) -> Any:
     return sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
 
 
-def twins(model: Any, X: Any, alike: float = 0.8) -> list[str]:
-    """Notes on pairs of nearly equal atoms with coefficients of opposite sign, which say little one by one."""
+def cancelled(model: Any, limit: float = 3.0) -> list[str]:
+    """A note where coefficients of a filter model cancel: sqrt(sum b_k² ||w_k||²) beyond ``limit`` times ||sum b_k w_k||."""
     from ..displays._dictionary import dictionary_of
 
-    found = dictionary_of(model, X)
-    atoms = found.atoms / np.maximum(np.linalg.norm(found.atoms, axis=1, keepdims=True), 1e-300)
-    near = np.argwhere(np.triu(atoms @ atoms.T, 1) > alike)
-    return [
-        f"atoms {i} and {j} are nearly equal with coefficients {a[k]:+.2g} and {b[k]:+.2g}: together they are one signed "
-        f"direction; a larger --xi (now {model.xi_:.2g}) keeps atoms apart"
-        for i, j in near
-        for a, b in [(found.coefficients[i], found.coefficients[j])]
-        for k in [int(np.abs(a).argmax())]
-        if a[k] * b[k] < 0
-    ]
+    if model.model != "filter":
+        return []
+    found = dictionary_of(model)
+    parts = np.abs(found.coefficients.T) * np.linalg.norm(found.atoms, axis=1)
+    whole = np.linalg.norm(found.coefficients.T @ found.atoms, axis=1)
+    ratio = np.linalg.norm(parts, axis=1) / np.maximum(whole, 1e-300)
+    worst = int(ratio.argmax())
+    if ratio[worst] <= limit:
+        return []
+    named = ", ".join(str(k) for k in np.flatnonzero(parts[worst] > parts[worst].max() / 3))
+    note = (
+        f"coefficients of atoms {named} cancel (alone they are {ratio[worst]:.0f} times as long as their sum): they share "
+        f"words or columns and say little one by one; a larger --xi (now {model.xi_:.2g}) keeps atoms apart"
+    )
+    return [note]
 
 
 # ---------------------------------------------------------------------- scores

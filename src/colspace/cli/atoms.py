@@ -187,12 +187,12 @@ def command(
     from ..dictionary import SupervisedDictionaryClassifier
     from ..io import check_model_target, read_table
     from ._atoms_fit import (
+        cancelled,
         compare,
         draw,
         encode,
         encode_more,
         save_pipeline,
-        twins,
         write_scores,
         write_tables,
     )
@@ -225,7 +225,7 @@ def command(
         model.fit(encoded.X, y)
         X_test = encode_more(encoded, task, test) if held else encoded.X
         scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
-    for note in twins(model, encoded.X):
+    for note in cancelled(model):
         click.echo(f"Note: {note}", err=True)
     _make_directory(out, table)
     wrote = write_tables(model, encoded, task, out)
