@@ -1,20 +1,24 @@
 import json
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.preprocessing import StandardScaler
 
-from colspace.cli._atoms_fit import cancelled, encode, scores_of
+from colspace.cli._atoms_fit import _logistic, cancelled, draw, encode, scores_of
 from colspace.cli._atoms_table import make_task, split_rows
 from colspace.cli._group import colspace
 from colspace.cli.atoms import _words
 from colspace.dictionary import SupervisedDictionaryClassifier
+from colspace.dictionary._thresholds import best_threshold
 from colspace.io import load
 
 SEA = ["salt", "wave", "boat", "sail", "harbour", "tide", "shore", "anchor"]
@@ -205,7 +209,7 @@ def test_atoms_of_images(files, images):
     assert_allclose(coefficients.groupby("name")["coefficient"].sum(), 0, atol=1e-8)
 
 
-def test_options_reach_the_estimator(files, images):
+def test_options_reach_the_estimator(files, images, monkeypatch):
     two = images[images["digit"] != 5].assign(digit=lambda t: t["digit"] == 8)
     shifted = two.assign(p0=-1.0, p1=two["p1"] - two["p2"])
     shifted.to_csv("two.csv", index=False)
@@ -232,7 +236,12 @@ def test_options_reach_the_estimator(files, images):
         random_state=0,
     ).fit(encoded.X, task.y[train])
     assert_allclose(scores["threshold"], model.threshold_)
-    assert_allclose(pd.read_csv("o/atoms.csv").iloc[:, 1:], model.components_)
+    assert_allclose(pd.read_csv("o/atoms.csv").iloc[:, 1:], model.components_, rtol=1e-4, atol=1e-8)
+    kept = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    draw(model, encoded, task, None, files)
+    assert "above zero speaks for digit=True, below for digit=False" in kept[-1].axes[0].get_xlabel()
+    assert model.classes_.tolist() == [False, True]
 
 
 def test_standard_input(files):
@@ -250,6 +259,19 @@ def test_without_matplotlib_there_are_tables(files, monkeypatch):
         "coefficients.csv",
         "scores.json",
     ]
+
+
+def test_peers_have_the_same_rule_for_the_threshold():
+    X, y = load_breast_cancer(return_X_y=True)
+    scaled = StandardScaler().fit_transform(X)
+    logistic = LogisticRegression(max_iter=5000).fit(scaled, y)
+    for rule in (0.9, "youden"):
+        found = _logistic(SupervisedDictionaryClassifier(threshold=rule), X, y, X, y)
+        shares = logistic.predict_proba(scaled)[:, 1]
+        cut = rule if rule == 0.9 else best_threshold(rule, y == 1, shares)
+        assert found["accuracy"] == ((shares >= cut) == y).mean()
+    plain = _logistic(SupervisedDictionaryClassifier(), X, y, X, y)
+    assert plain["accuracy"] == logistic.score(scaled, y) != found["accuracy"]
 
 
 def test_scores_are_scikit_learns():
@@ -320,8 +342,8 @@ def test_bad_input_says_what_to_do(files, images, arguments, message):
 
 def test_coefficients_that_cancel_are_noted(images):
     X = images.drop(columns="digit").to_numpy()
-    model = SupervisedDictionaryClassifier(3, positive=True, random_state=0).fit(X, images["digit"] == 3)
-    assert cancelled(model) == []
+    model = SupervisedDictionaryClassifier(3, random_state=0).fit(X, images["digit"] == 3)
+    assert cancelled(model) == []  # orthonormal atoms
     model.components_ = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
     model.coef_ = np.array([[3.0, -3.0, 0.1]])
     (note,) = cancelled(model)  # sqrt(9 + 9.09 + 0.01) over 0.2

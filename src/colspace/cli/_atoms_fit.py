@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from scipy import sparse
 from ._atoms_table import Task
 
 _WORDS_WRITTEN = 30  # words of each topic in the file
-_SCORES = ("accuracy", "F1", "AUC", "reconstruction error")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def encode_more(encoded: Encoded, task: Task, rows: NDArray[np.intp]) -> Any:
     return sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
 
 
-def cancelled(model: Any, limit: float = 3.0) -> list[str]:
+def cancelled(model: Any, limit: float = 2.5) -> list[str]:
     """A note where coefficients of a filter model cancel: sqrt(sum b_k² ||w_k||²) beyond ``limit`` times ||sum b_k w_k||."""
     from ..displays._dictionary import dictionary_of
 
@@ -96,7 +96,7 @@ def cancelled(model: Any, limit: float = 3.0) -> list[str]:
         return []
     named = ", ".join(str(k) for k in np.flatnonzero(parts[worst] > parts[worst].max() / 3))
     note = (
-        f"coefficients of atoms {named} cancel (alone they are {ratio[worst]:.0f} times as long as their sum): they share "
+        f"coefficients of atoms {named} cancel (alone they are {ratio[worst]:.2g} times as long as their sum): they share "
         f"words or columns and say little one by one; a larger --xi (now {model.xi_:.2g}) keeps atoms apart"
     )
     return [note]
@@ -165,14 +165,23 @@ def _beside(Z: Any, X: Any, encoded: Encoded) -> Any:
 
 
 def _logistic(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, float]:
+    """Scores of logistic regression with the model's class weights and rule for the threshold."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+    from ..dictionary._thresholds import best_threshold
+
     scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
     plain = make_pipeline(scaler, LogisticRegression(max_iter=5000, class_weight=model.class_weight))
     plain.fit(X, y)
-    return scores_of(y_test, plain.predict(X_test), plain.predict_proba(X_test), plain.classes_)
+    predicted, probability, classes = plain.predict(X_test), plain.predict_proba(X_test), plain.classes_
+    if len(classes) == 2:
+        cut = model.threshold
+        if isinstance(cut, str):
+            cut = best_threshold(cut, y == classes[1], plain.predict_proba(X)[:, 1])
+        predicted = classes[(probability[:, 1] >= cut).astype(int)]
+    return scores_of(y_test, predicted, probability, classes)
 
 
 # ---------------------------------------------------------------------- files
@@ -216,6 +225,9 @@ def draw(model: Any, encoded: Encoded, task: Task, image_shape: Any, out: Path) 
     from ..displays import AtomsDisplay, CoefficientsDisplay, TopicsDisplay
     from ..displays._style import pyplot
 
+    if len(model.classes_) == 2 and model.classes_.dtype.kind in "biuf":  # 0 and 1 alone say nothing
+        model = copy(model)
+        model.classes_ = np.array([f"{task.label}={c}" for c in model.classes_])
     displays: dict[str, Any] = {}
     if task.text is not None:
         displays["topics"] = TopicsDisplay.from_estimator(model, encoded.X, names=encoded.names)

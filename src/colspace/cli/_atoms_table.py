@@ -20,6 +20,7 @@ class Task:
     """The columns of the dictionary (numbers, or text as one column), covariates, and the labels."""
 
     frame: Any
+    label: str
     y: Any
     text: str | None
     features: list[str]
@@ -61,7 +62,7 @@ def make_task(
         if rest:
             shown = ", ".join(map(repr, rest[:8])) + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")
             warnings.warn(f"columns not used (name them in --covariates to use them): {shown}", stacklevel=2)
-        return Task(frame.assign(**{texts[0]: joined}), y, texts[0], [], numbers, categories)
+        return Task(frame.assign(**{texts[0]: joined}), label, y, texts[0], [], numbers, categories)
     if not rest:
         msg = "no columns are left for the atoms beside those of --label, --covariates and --drop"
         raise ValueError(msg)
@@ -71,7 +72,7 @@ def make_task(
         "in X",
         "fill them in with 'colspace impute', drop those rows, or leave the columns out with --drop",
     )
-    return Task(frame.astype(dict.fromkeys(rest, float)), y, None, rest, numbers, categories)
+    return Task(frame.astype(dict.fromkeys(rest, float)), label, y, None, rest, numbers, categories)
 
 
 def _check_once(label: str, texts: Sequence[str], covariates: Sequence[str], dropped: set[str]) -> None:
