@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from colspace import JointReduction
+from colspace import JointReduction, SupervisedDictionaryClassifier
 from colspace.datasets import make_bilinear
+from colspace.dictionary import Radius
 from colspace.io import load, read_table, save, write_table
 
 
@@ -257,3 +258,17 @@ def test_load_errors(tmp_path):
         archive.writestr("a", "b")
     with pytest.raises(ValueError, match=r"not a file written by colspace\.io\.save"):
         load(tmp_path / "zip.skops")
+
+
+def test_a_dictionary_is_saved_without_its_training_rows(tmp_path):
+    X = np.random.default_rng(0).exponential(size=(400, 6))
+    y = np.where(X[:, 0] > X[:, 1], "more", "less")
+    model = SupervisedDictionaryClassifier(
+        2, positive=True, solver="bcd", radius=Radius(), covariates=[5], tol=1e-3
+    ).fit(X, y)
+    save(model, tmp_path / "atoms.skops")
+    again = load(tmp_path / "atoms.skops")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert again.radius == Radius()
+    assert again._state.H.size == 0

@@ -117,6 +117,24 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         together = columns[-1] - columns[0] + 1 == len(columns)
         return _floats(X[:, columns[0] : columns[-1] + 1] if together else X[:, columns]), Z
 
+    def _warn_copies(self, X: Any, Z: Array) -> None:
+        """Say which covariates are also columns of the dictionary."""
+        probe = np.cos(np.arange(1.0, X.shape[0] + 1.0))
+        seen, asked = np.asarray(X.T @ probe).ravel(), Z.T @ probe
+        labels = feature_names(self) or range(self.n_features_in_)
+        for k in np.flatnonzero(np.ptp(Z, axis=0) > 0):
+            near = np.abs(seen - asked[k]) <= 1e-9 * max(abs(asked[k]), 1e-300)
+            for j in np.flatnonzero(near):
+                column = X[:, [j]].toarray() if sparse.issparse(X) else X[:, [j]]
+                if np.array_equal(column[:, 0], Z[:, k]):
+                    pair = labels[self.covariate_columns_[k]], labels[self.dictionary_columns_[j]]
+                    warnings.warn(
+                        f"covariate {pair[0]!r} is a copy of column {pair[1]!r} of the dictionary, so their effects cannot be told "
+                        "apart; drop one of them",
+                        UserWarning,
+                        stacklevel=6,
+                    )
+
     # ------------------------------------------------------------------ fitting
 
     def _problem(
@@ -131,6 +149,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     ) -> Problem:
         """The problem, divided by ``unit``, with its automatic terms; ``null_loss`` is that of a constant prediction."""
         X, Z = self._columns(X)
+        self._warn_copies(X, Z)
         if self.positive:
             check_nonnegative(X)
         if self.model == "filter" and self.coding != "refit":

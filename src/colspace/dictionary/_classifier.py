@@ -177,7 +177,11 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         sample_weight : array (n,), optional
             How often each row counts.
         """
-        return self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight)
+        self._state = self._state._replace(
+            H=self._state.H[:0].copy()
+        )  # a model is as small as its dictionary
+        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
         table = self._read(X)
@@ -185,7 +189,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             msg = (
-                f"y has 1 class, {classes[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
+                f"y has 1 class, {classes.tolist()[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
                 "every class (StratifiedKFold)"
             )
             raise ValueError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from ._bcd import into_regions, solve_bcd
 from ._codes import nonnegative_codes
 from ._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
 from ._losses import Array
-from ._lpgd import solve_lpgd
+from ._lpgd import solve_lpgd, theory
 from ._objective import Problem, Solution, State, best_codes, projections
 from ._regions import Radius, Region, Regions
 
@@ -86,6 +87,14 @@ def solve(
         begin = into_regions(problem, start, regions)
         found = solve_bcd(problem, begin, regions=regions, radius=options.radius, n_inner=_INNER, **limits)
     elif name == "lpgd":
+        known = theory(problem)
+        if known.step is None:
+            warnings.warn(
+                f"solver='lpgd' is not sure to reach the best fit: {known.why} (Theorems 4.4 and 4.5 of the paper ask for "
+                "L / mu < 3, which l2 near xi and fit_intercept=False bring about); steps are found by back-tracking",
+                UserWarning,
+                stacklevel=6,
+            )
         found = solve_lpgd(problem, start, **limits)
     elif problem.model == "filter" and problem.xi > 0:
         found = solve_eliminated(problem, start, positive=options.positive, **limits)

@@ -109,7 +109,7 @@ def fit_coefficients(
         dB = s.T @ k + 2.0 * problem.l2 * (inner @ at.B)
         dc = k.sum(axis=0) if problem.fit_intercept else np.zeros(K)
         gradient = scaled.pull(at, Coefficients(nothing, dB, problem.Z.T @ k + 2.0 * problem.l2 * at.G, dc))
-        return level, gradient[1:]
+        return level, list(gradient[1:])
 
     fixed, nothing = W * scaled.w, np.zeros_like(W)
     parts, *_ = _minimise(

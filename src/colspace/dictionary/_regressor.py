@@ -91,7 +91,11 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         sample_weight : array (n,), optional
             How often each row counts.
         """
-        return self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight)
+        self._state = self._state._replace(
+            H=self._state.H[:0].copy()
+        )  # a model is as small as its dictionary
+        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
         if self.coding == "labels":
