@@ -294,11 +294,16 @@ def codes_gradient(problem: Problem, state: State, xw: Array | None = None) -> A
     return gradient
 
 
-def objective(problem: Problem, state: State) -> float:
-    """L whole."""
-    at = without_codes(state)
-    sums = row_sums(problem, at, state.H)
-    return value_of(problem, at, sums) + problem.l1 * sums.size
+def objective(problem: Problem, state: State, xw: Array | None = None) -> float:
+    """L whole; ``xw`` = X W when it is known."""
+    W, H, B, G, _ = state
+    xw = projections(problem, W) if xw is None else xw
+    wh = problem.weight[:, None] * H
+    inner, gram = W.T @ W, H.T @ wh
+    rebuilt = problem.energy - 2.0 * float(np.vdot(wh, xw)) + float(np.vdot(inner, gram))
+    ridge = float(np.vdot(B, (inner if problem.model == "filter" else gram) @ B) + np.vdot(G, G))
+    label = float(problem.label_weight @ problem.loss.value(activations(problem, state, xw), problem.Y))
+    return label + problem.xi * rebuilt + problem.l1 * float(np.abs(wh).sum()) + problem.l2 * ridge
 
 
 def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:
