@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import randomized_svd
 
+from .._rows import is_dask
+from ._bcd import solve_bcd
 from ._codes import Mask, nonnegative_codes
-from ._losses import Array
+from ._losses import Array, Logistic
 from ._objective import (
     Coefficients,
     Problem,
@@ -25,10 +28,12 @@ from ._objective import (
     gradient_of,
     projections,
     row_sums,
+    transposed,
     value_and_gradient,
     value_of,
     without_codes,
 )
+from ._regions import NONNEGATIVE
 from ._scaling import scaling
 
 _MEMORY = 20  # pairs that L-BFGS keeps
@@ -117,31 +122,83 @@ def fit_coefficients(
 
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Leading right singular vectors of X, their codes, and coefficients fitted to both."""
-    seed = int(rng.integers(2**31 - 1))
-    _, _, right = randomized_svd(problem.X, r, n_iter=4, random_state=seed)
-    W = np.asarray(right.T, dtype=np.float64)
+    if is_dask(problem.X):
+        W = leading_atoms(problem, r, rng)
+    else:
+        seed = int(rng.integers(2**31 - 1))
+        W = np.asarray(randomized_svd(problem.X, r, n_iter=4, random_state=seed)[2].T, dtype=np.float64)
     return fit_coefficients(problem, W, best_codes(problem, W))
 
 
+def leading_atoms(problem: Problem, r: int, rng: np.random.Generator, n_power: int = 4) -> Array:
+    """Leading right singular vectors of X, known by its products alone."""
+    p = problem.X.shape[1]
+    Q = np.linalg.qr(rng.standard_normal((p, min(p, r + 10))))[0]
+    for _ in range(n_power + 1):
+        P = np.linalg.qr(projections(problem, Q))[0]
+        Q = np.linalg.svd(transposed(problem, P), full_matrices=False)[0]
+    return Q[:, :r]
+
+
 def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
-    """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them."""
-    X = problem.X
-    least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
+    """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them.
+
+    The factors are scikit-learn's; of a Dask array they are NNDSVD's, improved by sweeps over chunks.
+    """
+    _check_nonnegative(problem.X)
+    if is_dask(problem.X):
+        W, H = chunked_nmf(problem, r, rng)
+    else:
+        nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            H = np.asarray(nmf.fit_transform(problem.X), dtype=np.float64)
+        W = np.asarray(nmf.components_.T, dtype=np.float64)
+    return fit_coefficients(problem, *_balanced(W, H))
+
+
+def _check_nonnegative(X: Any) -> None:
+    if sparse.issparse(X):
+        least = float(X.data.min(initial=0.0))
+    else:
+        least = float(X.min().compute() if is_dask(X) else X.min())
     if least < 0:
         msg = (
             f"X has negative entries (least {least:g}), nonnegative atoms and codes cannot rebuild them. "
             "Remedies: shift X by its column minima, or drop the sign constraint (positive=False)"
         )
         raise ValueError(msg)
-    nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        H = np.asarray(nmf.fit_transform(X), dtype=np.float64)
-    W = np.asarray(nmf.components_.T, dtype=np.float64)
+
+
+def _balanced(W: Array, H: Array) -> tuple[Array, Array]:
+    """Columns of W and H of equal norms."""
     tall, wide = np.linalg.norm(H, axis=0), np.linalg.norm(W, axis=0)
     used = (tall > 0) & (wide > 0)
-    balance = np.sqrt(np.divide(tall, wide, out=np.ones(r), where=used))
-    return fit_coefficients(problem, W * balance, H / balance)
+    balance = np.sqrt(np.divide(tall, wide, out=np.ones(len(tall)), where=used))
+    return W * balance, H / balance
+
+
+def chunked_nmf(
+    problem: Problem, r: int, rng: np.random.Generator, max_iter: int = 50
+) -> tuple[Array, Array]:
+    """Nonnegative W and H by products with X alone: NNDSVD, zeros filled with the mean of X, then sweeps without labels."""
+    W = leading_atoms(problem, r, rng)
+    H = projections(problem, W)
+    mean = float(transposed(problem, np.ones((len(H), 1))).mean()) / len(H)
+    fill = np.sqrt(mean / r)
+    for j in range(r):
+        parts = [(np.maximum(sign * H[:, j], 0.0), np.maximum(sign * W[:, j], 0.0)) for sign in (1.0, -1.0)]
+        H[:, j], W[:, j] = max(
+            parts, key=lambda part: float(np.linalg.norm(part[0]) * np.linalg.norm(part[1]))
+        )
+    W, H = (np.where(part > 0, part, fill) for part in _balanced(W, H))
+    alone = replace(
+        problem, Y=np.zeros((len(H), 1)), label_weight=np.zeros(len(H)), Z=np.zeros((len(H), 0)),
+        loss=Logistic(), model="feature", xi=1.0, l1=0.0, l2=0.0, fit_intercept=False,
+    )  # fmt: skip
+    start = State(W, H, np.zeros((r, 1)), np.zeros((0, 1)), np.zeros(1))
+    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=1e-5, max_iter=max_iter).state
+    return found.W, found.H
 
 
 def _refuse_l1(problem: Problem) -> None:

@@ -16,7 +16,7 @@ from scipy.linalg import svd
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ._losses import Array
-from ._objective import Problem, Solution, State, activations, objective, projections, transposed
+from ._objective import Problem, Solution, State, activations, energy, objective, projections, transposed
 from ._scaling import Whitener, column_means, curvature, whitener
 
 _DENSE = 64  # smaller side up to which a dense lifted matrix is decomposed whole
@@ -167,11 +167,9 @@ class Stepped:
 
     def square(self) -> float:
         """Squared Frobenius norm."""
-        X = self.problem.X
-        squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
         cross = np.sum(self.left * (self.s[:, None] * projections(self.problem, self.right)))
         own = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
-        return float(np.sum(self.plain**2) + own + 2.0 * cross + self.s**2 @ np.ravel(squares))
+        return float(np.sum(self.plain**2) + own + 2.0 * cross) + energy(self.problem, self.s**2)
 
     def factors(self, r: int) -> tuple[Array, Array]:
         """Rank-r projection as U S^1/2 and V S^1/2."""

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._rows import chunk_rows, reduce_rows
+from .._rows import as_array, chunk_rows, dask_partitions, is_dask, reduce_rows
 from ..moments import Additive
 from ._losses import Array, Logistic, Loss
 
@@ -66,7 +66,7 @@ class Problem:
     @cached_property
     def energy(self) -> float:
         """sum_i w_i ||x_i||^2."""
-        return float(reduce_rows(_energy, self.X, self.weight, chunk=self.chunk))
+        return energy(self, self.weight)
 
 
 class State(NamedTuple):
@@ -113,7 +113,7 @@ def make_problem(
     fit_intercept: bool = True,
     chunk: int | None = None,
 ) -> Problem:
-    """Checked problem; ``weight`` (w) counts rows in the whole objective, ``label_weight`` (v / w) in the labels' loss alone."""
+    """Checked problem; X may be a Dask array (labels and covariates are loaded). ``weight`` (w) counts rows in the whole objective, ``label_weight`` (v / w) in the labels' loss alone."""
     if model not in ("filter", "feature"):
         msg = (
             f"model={model!r} is unknown; use 'filter' (labels from X W) or 'feature' (labels from the codes)"
@@ -129,7 +129,8 @@ def make_problem(
     if Y.ndim != 2 or Y.shape[0] != n:
         msg = f"Y has shape {Y.shape}; it must be n x K with n = {n}, the rows of X (see one_hot)"
         raise ValueError(msg)
-    Z = np.zeros((n, 0)) if covariates is None else covariates
+    Y, Z = (np.asarray(a) if is_dask(a) else a for a in (Y, covariates))
+    Z = np.zeros((n, 0)) if Z is None else Z
     if Z.ndim != 2 or Z.shape[0] != n:
         msg = f"covariates have shape {Z.shape}; they must be n x q with n = {n}, the rows of X"
         raise ValueError(msg)
@@ -260,20 +261,34 @@ def projections(problem: Problem, W: Array) -> Array:
     X = problem.X
     if problem.direct:
         return np.asarray(X @ W)
+    if is_dask(X):
+        import dask
+
+        parts = dask_partitions(X)[0]
+        done = dask.compute(*(dask.delayed(_forward, pure=False)(part, W) for part in parts))
+        return np.concatenate(done)
     step = problem.chunk or chunk_rows(X)
-    return np.concatenate([np.asarray(X[i : i + step] @ W) for i in range(0, X.shape[0], step)])
+    return np.concatenate([_forward(X[i : i + step], W) for i in range(0, X.shape[0], step)])
+
+
+def _forward(X: Any, W: Array) -> Array:
+    return np.asarray(as_array(X) @ W, dtype=np.float64)
+
+
+def _back(X: Any, right: Array) -> Array:
+    return np.asarray(X.T @ right, dtype=np.float64)
 
 
 def transposed(problem: Problem, right: Array) -> Array:
     """X' right, by chunks."""
-    X = problem.X
     if problem.direct:
-        return np.asarray(X.T @ right)
-    step = problem.chunk or chunk_rows(X)
-    total = np.zeros((X.shape[1], right.shape[1]))
-    for i in range(0, X.shape[0], step):
-        total += X[i : i + step].T @ right[i : i + step]
-    return total
+        return np.asarray(problem.X.T @ right)
+    return reduce_rows(_back, problem.X, right, chunk=problem.chunk)
+
+
+def energy(problem: Problem, weight: Array) -> float:
+    """sum_i weight_i ||x_i||^2."""
+    return float(reduce_rows(_energy, problem.X, weight, chunk=problem.chunk))
 
 
 def activations(problem: Problem, state: State, xw: Array | None = None) -> Array:
