@@ -56,7 +56,7 @@ def test_blocks_change_the_whole_as_they_say(model, name, weighted, q):
     problem = make(model=model, csr=weighted, chunk=30 if weighted else None)
     options = {"weight": problem.weight, "label_weight": problem.label_weight} if weighted else {}
     Z = problem.Z[:, :q] * 100.0 + 1000.0
-    problem = obj.make_problem(problem.X, problem.Y, Z, model=model, xi=0.2, l2=0.1, **options)
+    problem = obj.make_problem(problem.X, problem.Y, Z, model=model, xi=0.2, l2=0.1, apart=0.3, **options)
     rng = np.random.default_rng(1)
     state = obj.State(*(rng.standard_normal(s) for s in [(12, 3), (80, 3), (3, 2), (q, 2), (2,)]))
     state = state._replace(G=state.G / 1000.0)

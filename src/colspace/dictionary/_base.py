@@ -26,6 +26,7 @@ from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, projections
 from ._regions import Radius
 
+_APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
 _RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
 
 
@@ -166,6 +167,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             weight=weight,
             label_weight=label_weight,
             fit_intercept=self.fit_intercept,
+            apart=_APART if self.positive else 0.0,
         )
         length = problem.energy / max(float(problem.weight.sum()), 1e-300)
         xi, l2 = self.xi, self.l2

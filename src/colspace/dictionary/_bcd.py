@@ -95,7 +95,7 @@ class Sweeps:
         """L."""
         p, wh = self.problem, self.weighed(self.H)
         rebuilt = p.energy - 2.0 * float(np.vdot(wh, self.xw)) + float(np.vdot(self.gram, self.inner))
-        ridge = float(np.vdot(self.B, (self.inner if self.filter else self.gram) @ self.B))
+        ridge = float(np.vdot(self.B, p.paired(self.inner if self.filter else self.gram) @ self.B))
         if p.l2 and p.Z.shape[1]:
             G = self.state.G
             ridge += float(np.vdot(G, G))
@@ -113,7 +113,7 @@ class Sweeps:
             return Block(self.W, slope, lambda d: 2.0 * xi * (d @ gram), None, None, way, region)
         xh = transposed(p, wh)
         outer = B @ B.T
-        quadratic = 2.0 * xi * gram + 2.0 * l2 * outer
+        quadratic = 2.0 * xi * gram + 2.0 * l2 * p.paired(outer)
         few = self._few
         moved = np.zeros(0)
 
@@ -159,7 +159,7 @@ class Sweeps:
     def coefficients(self, radius: float = np.inf) -> Block:
         """L in B."""
         s, region = self.source, self.regions.coefficients
-        ridge = 2.0 * self.problem.l2 * (self.inner if self.filter else self.gram)
+        ridge = 2.0 * self.problem.l2 * self.problem.paired(self.inner if self.filter else self.gram)
         vs = s if self.unweighted else self.problem.label_weight[:, None] * s
         way = direction(self.bound * (s.T @ vs) + ridge, region, self.B, radius, left=True)
         return Block(
@@ -201,7 +201,7 @@ class Sweeps:
         thrift = p.l1 * p.weight[:, None] if p.l1 else None
         quadratic = 2.0 * p.xi * self.inner
         if not self.filter:
-            quadratic = quadratic + 2.0 * p.l2 * (B @ B.T)
+            quadratic = quadratic + 2.0 * p.l2 * p.paired(B @ B.T)
         curved = quadratic
         if not self.filter:
             most = self.bound * float(np.max(p.label_weight / np.maximum(p.weight, 1e-300)))

@@ -36,7 +36,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
     .. math:: \sum_i -\log g_{y_i}(a_i) + \xi \|x_i - W h_i\|^2 + \lambda_1 \|h_i\|_1 + \lambda_2 (R + \|G\|^2),
 
-    :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature).
+    :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature); with nonnegative
+    atoms a tenth of R is :math:`\sum_k \|w_k\|^2 \|b_k\|^2`, so that like atoms do not cancel each other.
 
     Parameters
     ----------

@@ -40,7 +40,8 @@ def _shares(problem: Problem, state: State, xw: Array) -> Array:
     """What rows of weight 1 add to L, without xi ||x||^2."""
     W, H, B, G, c = state
     s = H @ B
-    share = problem.loss.value(s + problem.Z @ G + c, problem.Y) + problem.l2 * np.sum(s * s, axis=1)
+    share = problem.loss.value(s + problem.Z @ G + c, problem.Y)
+    share += problem.l2 * np.sum(H * (H @ problem.paired(B @ B.T)), axis=1)
     share += problem.xi * np.sum(H * (H @ (W.T @ W) - 2.0 * xw), axis=1)
     return np.asarray(share + problem.l1 * np.abs(H).sum(axis=1))
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
+from .._rows import is_dask
 from ._codes import Mask, nonnegative_codes
 from ._losses import Array
 from ._objective import (
@@ -97,7 +98,7 @@ def fit_coefficients(
     K, q, r = problem.n_outputs, problem.Z.shape[1], W.shape[1]
     feature = problem.model == "feature"
     s = H if feature else projections(problem, W)
-    inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
+    inner = problem.paired(H.T @ (problem.weight[:, None] * H) if feature else W.T @ W)
     scaled = scaling(problem, State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)))
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
@@ -133,7 +134,10 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
 
 def check_nonnegative(X: Any) -> None:
     """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
-    least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
+    if sparse.issparse(X):
+        least = float(X.data.min(initial=0.0))
+    else:
+        least = float(X.min().compute() if is_dask(X) else X.min())
     if least < 0:
         msg = (
             f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
