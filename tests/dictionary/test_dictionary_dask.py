@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from colspace import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
 from colspace.dictionary import _losses as losses
 from colspace.dictionary import _objective as obj
 from colspace.dictionary._bcd import solve_bcd
@@ -79,3 +81,26 @@ def test_starts():
         close(*(start(p, 3, np.random.default_rng(3)) for p in (local, remote)))
     with pytest.raises(ValueError, match="Negative values in data"):
         start_nmf(obj.make_problem(-remote.X, local.Y), 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("options", [{}, {"positive": True}, {"model": "feature", "positive": True}])
+def test_the_classifier_never_holds_the_table(options):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.gamma(1.0, size=(120, 12)), columns=[f"x{j}" for j in range(12)])
+    y = np.where(X["x0"] > X["x1"], "more", "less")
+    dd = pytest.importorskip("dask.dataframe")
+    model = SupervisedDictionaryClassifier(3, covariates=["x11"], random_state=0, **options)
+    here = model.fit(X, y)
+    local = here.predict_proba(X), here.transform(X), here.reconstruct(X)
+    remote = dd.from_pandas(X, npartitions=4)
+    there = model.fit(remote, dd.from_pandas(pd.Series(y), npartitions=4))
+    for a, b in zip(
+        local, (there.predict_proba(remote), there.transform(remote), there.reconstruct(remote)), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-2)
+    array = da.from_array(X.to_numpy(), chunks=(50, 5))
+    numbers = SupervisedDictionaryRegressor(2, random_state=0).fit(array, X["x0"].to_numpy())
+    assert numbers.score(array, X["x0"]) > 0.9
+    holes = da.where(array > 4.0, np.nan, array)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        model.fit(holes, y)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from ._base import SupervisedDictionary, table_dtype
 from ._label_codes import label_codes
@@ -173,7 +174,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix, covariates included
+        X : array, DataFrame, CSR matrix, or Dask array or dataframe (read in chunks, never held whole), covariates included
         y : array (n,) of labels
         sample_weight : array (n,), optional
             How often each row counts.
@@ -293,7 +294,7 @@ def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
     if y is None:
         msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(msg)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(np.asarray(y) if is_dask(y) else y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)

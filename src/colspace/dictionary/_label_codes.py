@@ -32,7 +32,7 @@ def label_codes(problem: Problem, state: State, positive: bool) -> tuple[Array, 
 
 def _square_lengths(problem: Problem) -> Array:
     X = problem.X
-    rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else (X * X).sum(axis=1)
     return np.asarray(rows, dtype=np.float64).ravel()
 
 
