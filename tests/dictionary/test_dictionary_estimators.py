@@ -392,6 +392,7 @@ def test_bad_input(digits, mixed):
     refuses("y has 1 class, 3; .*StratifiedKFold", X[y == 3], y[y == 3])
     refuses("n_components=65 is more than", X, y, n_components=65)
     refuses("of which 12 are covariates", frame, labels, covariates="x*", n_components=2)
+    refuses("all 13 columns are covariates", frame, labels, covariates=slice(None))
     refuses("names a column twice", frame, labels, covariates=["age", "age"])
     refuses("matches no column|no column", frame, labels, covariates="weight")
     refuses("xi.*in the range", X, y, xi=-1.0)

@@ -101,6 +101,9 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.covariate_columns_ = skip
         self.dictionary_columns_ = np.setdiff1d(np.arange(p), skip)
         n, wide = X.shape[0], len(self.dictionary_columns_)
+        if wide == 0:
+            msg = f"all {p} columns are covariates, which leaves none to make atoms of; name fewer in covariates="
+            raise ValueError(msg)
         if self.n_components > min(n, wide):
             msg = (
                 f"n_components={self.n_components} is more than {n} sample(s) or {wide} column(s) allow "
