@@ -170,20 +170,24 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
     if not labelled and not isinstance(block.direction, Bounded):
         step = 1.0  # the model of the direction is L itself
         n_inner = 1 if isinstance(block.direction, Free) else n_inner
+    arc = isfinite(
+        block.region.norm
+    )  # points between two of a sphere lie inside it: shorter steps are projected anew
     for i in range(n_inner):
         gradient = slope + block.adjoint(labels.k) if block.adjoint is not None else slope
-        d, size = block.direction(x, gradient, step)
-        paid = block.price(x)
-        steep = dot(gradient, d)
-        if block.thrift is not None:
-            steep += block.price(x + d) - paid
-        if not steep < 0.0:
-            break
-        bent = block.bend(d)
-        tilt, bend = dot(slope, d), dot(d, bent)
-        ahead = block.forward(d) if block.forward is not None else None
-        t = 1.0 if labelled or block.thrift is not None else min(1.0, -steep / bend)
+        paid, t, aim = block.price(x), 0.0, True
         for _ in range(_HALVINGS):
+            if aim:
+                d, size = block.direction(x, gradient, step)
+                steep = dot(gradient, d)
+                if block.thrift is not None:
+                    steep += block.price(x + d) - paid
+                if not steep < 0.0:
+                    return x, step
+                bent = block.bend(d)
+                tilt, bend = dot(slope, d), dot(d, bent)
+                ahead = block.forward(d) if block.forward is not None else None
+                t = 1.0 if labelled or arc or block.thrift is not None else min(1.0, -steep / bend)
             change = t * (tilt + 0.5 * t * bend)
             if ahead is not None:
                 a = labels.a + (ahead if t == 1.0 else t * ahead)
@@ -193,7 +197,9 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
                 change += block.price(x + t * d) - paid
             if change <= _ENOUGH * t * steep:
                 break
-            t *= min(max(-0.5 * steep * t / (change - steep * t), 0.1), 0.5)
+            part = min(max(-0.5 * steep * t / (change - steep * t), 0.1), 0.5)
+            aim = arc
+            step, t = (step * part, t) if arc else (step, t * part)
         else:
             break
         x = block.region.project(x + (d if t == 1.0 else t * d))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.decomposition import NMF
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import randomized_svd
 
 from .._rows import is_dask
 from ._bcd import solve_bcd
 from ._codes import Mask, nonnegative_codes
-from ._losses import Array, Logistic
+from ._losses import Array
 from ._objective import (
     Coefficients,
     Problem,
@@ -26,6 +22,7 @@ from ._objective import (
     best_codes,
     eliminated,
     gradient_of,
+    make_problem,
     projections,
     row_sums,
     transposed,
@@ -143,18 +140,23 @@ def leading_atoms(problem: Problem, r: int, rng: np.random.Generator, n_power: i
 def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them.
 
-    The factors are scikit-learn's; of a Dask array they are NNDSVD's, improved by sweeps over chunks.
+    The factors are those of ``nonnegative_svd``, improved by sweeps of block coordinate descent that see no labels.
     """
     _check_nonnegative(problem.X)
-    if is_dask(problem.X):
-        W, H = chunked_nmf(problem, r, rng)
-    else:
-        nmf = NMF(r, init="nndsvda", max_iter=_NMF_SWEEPS, random_state=int(rng.integers(2**31 - 1)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            H = np.asarray(nmf.fit_transform(problem.X), dtype=np.float64)
-        W = np.asarray(nmf.components_.T, dtype=np.float64)
-    return fit_coefficients(problem, *_balanced(W, H))
+    W, H = nonnegative_svd(problem, r, rng)
+    n = len(H)
+    alone = make_problem(
+        problem.X,
+        np.zeros((n, 1)),
+        model="feature",
+        weight=problem.weight,
+        label_weight=np.zeros(n),
+        fit_intercept=False,
+        chunk=problem.chunk,
+    )
+    start = State(W, H, np.zeros((r, 1)), np.zeros((0, 1)), np.zeros(1))
+    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=1e-5, max_iter=_NMF_SWEEPS).state
+    return fit_coefficients(problem, *_balanced(found.W, found.H))
 
 
 def _check_nonnegative(X: Any) -> None:
@@ -178,27 +180,19 @@ def _balanced(W: Array, H: Array) -> tuple[Array, Array]:
     return W * balance, H / balance
 
 
-def chunked_nmf(
-    problem: Problem, r: int, rng: np.random.Generator, max_iter: int = 50
-) -> tuple[Array, Array]:
-    """Nonnegative W and H by products with X alone: NNDSVD, zeros filled with the mean of X, then sweeps without labels."""
+def nonnegative_svd(problem: Problem, r: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """W and H of NNDSVD (Boutsidis and Gallopoulos 2008), zeros filled as a constant X would be rebuilt."""
     W = leading_atoms(problem, r, rng)
     H = projections(problem, W)
     mean = float(transposed(problem, np.ones((len(H), 1))).mean()) / len(H)
-    fill = np.sqrt(mean / r)
     for j in range(r):
         parts = [(np.maximum(sign * H[:, j], 0.0), np.maximum(sign * W[:, j], 0.0)) for sign in (1.0, -1.0)]
         H[:, j], W[:, j] = max(
             parts, key=lambda part: float(np.linalg.norm(part[0]) * np.linalg.norm(part[1]))
         )
-    W, H = (np.where(part > 0, part, fill) for part in _balanced(W, H))
-    alone = replace(
-        problem, Y=np.zeros((len(H), 1)), label_weight=np.zeros(len(H)), Z=np.zeros((len(H), 0)),
-        loss=Logistic(), model="feature", xi=1.0, l1=0.0, l2=0.0, fit_intercept=False,
-    )  # fmt: skip
-    start = State(W, H, np.zeros((r, 1)), np.zeros((0, 1)), np.zeros(1))
-    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=1e-5, max_iter=max_iter).state
-    return found.W, found.H
+    W, H = _balanced(W, H)
+    fill = np.sqrt(mean / r)
+    return np.where(W > 0, W, fill), np.where(H > 0, H, fill)
 
 
 def _refuse_l1(problem: Problem) -> None:
