@@ -71,7 +71,7 @@ class Whitener:
     @cached_property
     def inverse(self) -> Array:
         """R^-1."""
-        return 1.0 / self.R if self.R.ndim == 1 else np.linalg.inv(self.R)
+        return np.asarray(1.0 / self.R if self.R.ndim == 1 else np.linalg.inv(self.R), dtype=np.float64)
 
 
 def whitener(problem: Problem) -> Whitener:
