@@ -9,7 +9,7 @@ import numpy as np
 
 from ._descent import Block, Bounded, Labels, descend, direction
 from ._losses import Array
-from ._objective import Problem, Solution, State, projections, transposed, value_and_gradient
+from ._objective import Problem, Solution, State, projections, row_energy, transposed, value_and_gradient
 from ._regions import Radius, Region, Regions
 from ._scaling import Whitener, column_means, curvature, whitener
 
@@ -37,9 +37,8 @@ class Sweeps:
             centred = free and problem.fit_intercept and total > 0
             self.mean = problem.label_weight @ self.H / total if centred else np.zeros(self.H.shape[1])
         self.bound = curvature(problem)
-        self.spread = (
-            self.bound * max(problem.energy - total * float(self.mean @ self.mean), 0.0) / problem.X.shape[1]
-        )
+        variance = problem.energy - total * float(self.mean @ self.mean) if self.filter else 0.0
+        self.spread = self.bound * max(variance, 0.0) / problem.X.shape[1]
         self.shift = self.mean @ self.W if self.filter else self.mean
         self.xw = projections(problem, self.W)
         self.inner, self.gram = self.W.T @ self.W, self.H.T @ self.weighed(self.H)
@@ -157,14 +156,29 @@ class Sweeps:
         self.gram = H.T @ self.weighed(H)
 
     def coefficients(self, radius: float = np.inf) -> Block:
-        """L in B."""
-        s, region = self.source, self.regions.coefficients
+        """L in B; with an intercept alone beside it, and nothing that bounds either, in both."""
+        x, s, region = self.B, self.source, self.regions.coefficients
         ridge = 2.0 * self.problem.l2 * self.problem.paired(self.inner if self.filter else self.gram)
+        if self.joined(radius):
+            r = len(x)
+            x, s = np.vstack([x, self.x]), np.hstack([s, np.full((len(s), 1), 1.0 / self.white.s)])
+            ridge, inside = np.zeros((r + 1, r + 1)), ridge
+            ridge[:r, :r] = inside
         vs = s if self.unweighted else self.problem.label_weight[:, None] * s
-        way = direction(self.bound * (s.T @ vs) + ridge, region, self.B, radius, left=True)
-        return Block(
-            self.B, ridge @ self.B, lambda d: ridge @ d, lambda d: s @ d, lambda k: s.T @ k, way, region
-        )
+        way = direction(self.bound * (s.T @ vs) + ridge, region, x, radius, left=True)
+        return Block(x, ridge @ x, lambda d: ridge @ d, lambda d: s @ d, lambda k: s.T @ k, way, region)
+
+    def joined(self, radius: float) -> bool:
+        """Whether the intercept moves with B."""
+        alone = self.problem.fit_intercept and self.problem.Z.shape[1] == 0
+        return alone and self.free and self.regions.coefficients == Region() and not isfinite(radius)
+
+    def place_coefficients(self, x: Array) -> None:
+        """B, and the intercept if it came along."""
+        r = len(self.B)
+        self.B = x[:r]
+        if len(x) > r:
+            self.x = x[r:]
 
     def covariates(self, radius: float = np.inf) -> Block:
         """L in whitened G and, below it, the intercept."""
@@ -190,10 +204,8 @@ class Sweeps:
 
     def _covariate_size(self) -> float:
         p = self.problem
-        return (
-            self.bound * float(p.label_weight @ np.asarray(p.Z * p.Z).sum(axis=1) + p.label_weight.sum())
-            + 2.0 * p.l2
-        )
+        size = float(row_energy(p.Z, p.label_weight)) + float(p.label_weight.sum())
+        return self.bound * size + 2.0 * p.l2
 
     def codes(self, radius: float = np.inf) -> Block:
         """L in H."""
@@ -308,8 +320,9 @@ def solve_bcd(
             return new
 
         sweeps.place_dictionary(move(0, sweeps.dictionary))
-        sweeps.B = move(1, sweeps.coefficients)
-        sweeps.x = move(2, sweeps.covariates)
+        sweeps.place_coefficients(move(1, sweeps.coefficients))
+        if not sweeps.joined(reach):
+            sweeps.x = move(2, sweeps.covariates)
         sweeps.place_codes(move(3, sweeps.codes))
         history.append(sweeps.value())
         tick()

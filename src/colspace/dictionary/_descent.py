@@ -14,6 +14,7 @@ from ._regions import Region, nearest
 _ENOUGH = 1e-4  # of the decrease that the slope promises
 _WORTH = 0.1  # of the first step's decrease: a smaller one ends the block's turn
 _PASSES = 4  # over the columns of a nonnegative block
+_ROWS = 2048  # of a nonnegative block that are updated at once
 _HALVINGS = 40
 _LONGEST = 1e8
 _SMALL = 1e-12
@@ -58,8 +59,11 @@ class Nonnegative:
     def __init__(self, M: Array, rows: Array | None = None, thrift: Array | None = None) -> None:
         self.M, self.rows, self.thrift = M, rows, thrift
         diagonal = M.diagonal()
-        self.diagonal = np.maximum(diagonal, _SMALL * (float(diagonal.max(initial=0.0)) or 1.0))
-        self.passes = min(_PASSES, (len(M) + 1) // 2)
+        diagonal = np.maximum(diagonal, _SMALL * (float(diagonal.max(initial=0.0)) or 1.0))
+        self.others = M / diagonal[:, None]
+        self.others.flat[:: len(M) + 1] = 0.0
+        self.inverse = -1.0 / diagonal
+        self.passes = 1 if len(M) == 1 else min(_PASSES, (len(M) + 1) // 2)
 
     def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
         """d and d'M d."""
@@ -67,23 +71,27 @@ class Nonnegative:
             gradient = gradient + self.thrift
         if self.rows is not None:
             gradient = gradient / self.rows
-        pull, least = step * gradient.T, np.ascontiguousarray(-x.T)
-        d = (
-            np.maximum(least[0], pull[0] / -self.diagonal[0])[None]
-            if len(pull) == 1
-            else self._cycle(pull, least)
-        )
-        d = np.ascontiguousarray(d.T)
+        scale = step * self.inverse
+        if len(x) <= _ROWS:
+            d = self._cycle(x, gradient * scale)
+        else:
+            d = np.empty_like(x)
+            for i in range(0, len(x), _ROWS):
+                part = slice(i, i + _ROWS)
+                d[part] = self._cycle(x[part], gradient[part] * scale)
         bent = d @ self.M
         return d, dot(bent if self.rows is None else self.rows * bent, d)
 
-    def _cycle(self, pull: Array, least: Array) -> Array:
-        pull = np.ascontiguousarray(pull)
+    def _cycle(self, x: Array, pull: Array) -> Array:
+        """Passes over the columns of a few rows, which stay in the cache."""
+        pull, least = np.ascontiguousarray(pull.T), np.ascontiguousarray(-x.T)
         d = np.zeros_like(pull)
         for _ in range(self.passes):
-            for j, row in enumerate(self.M):
-                d[j] = np.maximum(least[j], d[j] - (pull[j] + row @ d) / self.diagonal[j])
-        return d
+            for j, row in enumerate(self.others):
+                other = row @ d
+                np.subtract(pull[j], other, out=other)
+                np.maximum(least[j], other, out=d[j])
+        return np.ascontiguousarray(d.T)
 
 
 class Bounded:
@@ -170,20 +178,24 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
     if not labelled and not isinstance(block.direction, Bounded):
         step = 1.0  # the model of the direction is L itself
         n_inner = 1 if isinstance(block.direction, Free) else n_inner
+    arc = isfinite(
+        block.region.norm
+    )  # points between two of a sphere lie inside it: shorter steps are projected anew
     for i in range(n_inner):
         gradient = slope + block.adjoint(labels.k) if block.adjoint is not None else slope
-        d, size = block.direction(x, gradient, step)
-        paid = block.price(x)
-        steep = dot(gradient, d)
-        if block.thrift is not None:
-            steep += block.price(x + d) - paid
-        if not steep < 0.0:
-            break
-        bent = block.bend(d)
-        tilt, bend = dot(slope, d), dot(d, bent)
-        ahead = block.forward(d) if block.forward is not None else None
-        t = 1.0 if labelled or block.thrift is not None else min(1.0, -steep / bend)
+        paid, t, aim = block.price(x), 0.0, True
         for _ in range(_HALVINGS):
+            if aim:
+                d, size = block.direction(x, gradient, step)
+                steep = dot(gradient, d)
+                if block.thrift is not None:
+                    steep += block.price(x + d) - paid
+                if not steep < 0.0:
+                    return x, step
+                bent = block.bend(d)
+                tilt, bend = dot(slope, d), dot(d, bent)
+                ahead = block.forward(d) if block.forward is not None else None
+                t = 1.0 if labelled or arc or block.thrift is not None else min(1.0, -steep / bend)
             change = t * (tilt + 0.5 * t * bend)
             if ahead is not None:
                 a = labels.a + (ahead if t == 1.0 else t * ahead)
@@ -193,7 +205,9 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
                 change += block.price(x + t * d) - paid
             if change <= _ENOUGH * t * steep:
                 break
-            t *= min(max(-0.5 * steep * t / (change - steep * t), 0.1), 0.5)
+            part = min(max(-0.5 * steep * t / (change - steep * t), 0.1), 0.5)
+            aim = arc
+            step, t = (step * part, t) if arc else (step, t * part)
         else:
             break
         x = block.region.project(x + (d if t == 1.0 else t * d))

@@ -160,7 +160,8 @@ def _weights(weight: Any, n: int, name: str) -> Array:
     return w
 
 
-def _energy(X: Any, weight: Array) -> Any:
+def row_energy(X: Any, weight: Array) -> Any:
+    """sum_i weight_i ||x_i||^2 of some rows."""
     if sparse.issparse(X):
         rows = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     else:
@@ -299,7 +300,7 @@ def transposed(problem: Problem, right: Array) -> Array:
 
 def energy(problem: Problem, weight: Array) -> float:
     """sum_i weight_i ||x_i||^2."""
-    return float(reduce_rows(_energy, problem.X, weight, chunk=problem.chunk))
+    return float(reduce_rows(row_energy, problem.X, weight, chunk=problem.chunk))
 
 
 def activations(problem: Problem, state: State, xw: Array | None = None) -> Array:
