@@ -102,9 +102,9 @@ def test_nonnegative_direction_solves_its_model(rows, price):
     thrift = price * (np.ones((50, 1)) if rows is None else rows) if price else None
     way = direction(M, Region(True), x, np.inf, rows=rows, thrift=thrift)
     way.passes = 300
-    d, size = way(x, gradient, 0.7)
+    d = way(x, gradient, 0.7)
     w = np.ones((50, 1)) if rows is None else rows
-    assert size == pytest.approx(np.sum(w * d * (d @ M)))
+    assert way.size(d, gradient, 0.7) == pytest.approx(np.sum(w * d * (d @ M)))
     pull = 0.7 * (gradient + price * w) / w
     exact = nonnegative_codes(x @ M - pull, M)[0]
     np.testing.assert_allclose(x + d, exact, atol=1e-8)

@@ -218,10 +218,12 @@ class Sweeps:
         if not self.filter:
             most = self.bound * float(np.max(p.label_weight / np.maximum(p.weight, 1e-300)))
             curved = quadratic + most * (B @ B.T)
+        slope = self.H @ quadratic
+        slope -= (2.0 * p.xi) * self.xw
         rows = None if self.uniform else np.maximum(p.weight, _SMALL * float(p.weight.max()))[:, None]
         return Block(
             self.H,
-            self.weighed(self.H @ quadratic - 2.0 * p.xi * self.xw),
+            self.weighed(slope),
             lambda d: self.weighed(d @ quadratic),
             None if self.filter else lambda d: d @ B,
             None if self.filter else lambda k: k @ B.T,

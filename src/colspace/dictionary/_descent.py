@@ -13,7 +13,7 @@ from ._regions import Region, nearest
 
 _ENOUGH = 1e-4  # of the decrease that the slope promises
 _WORTH = 0.1  # of the first step's decrease: a smaller one ends the block's turn
-_PASSES = 4  # over the columns of a nonnegative block
+_PASSES = 3  # over the columns of a nonnegative block
 _ROWS = 2048  # of a nonnegative block that are updated at once
 _HALVINGS = 40
 _LONGEST = 1e8
@@ -47,10 +47,13 @@ class Free:
             gradient = gradient / self.rows
         return self.inverse @ gradient if self.left else gradient @ self.inverse
 
-    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
-        """d and d'M d."""
-        d = -step * self.solve(gradient)
-        return d, -step * dot(gradient, d)
+    def __call__(self, x: Array, gradient: Array, step: float) -> Array:
+        """d."""
+        return -step * self.solve(gradient)
+
+    def size(self, d: Array, gradient: Array, step: float) -> float:
+        """d'M d."""
+        return -step * dot(gradient, d)
 
 
 class Nonnegative:
@@ -65,22 +68,25 @@ class Nonnegative:
         self.inverse = -1.0 / diagonal
         self.passes = 1 if len(M) == 1 else min(_PASSES, (len(M) + 1) // 2)
 
-    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
-        """d and d'M d."""
+    def __call__(self, x: Array, gradient: Array, step: float) -> Array:
+        """d."""
         if self.thrift is not None:
             gradient = gradient + self.thrift
         if self.rows is not None:
             gradient = gradient / self.rows
         scale = step * self.inverse
         if len(x) <= _ROWS:
-            d = self._cycle(x, gradient * scale)
-        else:
-            d = np.empty_like(x)
-            for i in range(0, len(x), _ROWS):
-                part = slice(i, i + _ROWS)
-                d[part] = self._cycle(x[part], gradient[part] * scale)
+            return self._cycle(x, gradient * scale)
+        d = np.empty_like(x)
+        for i in range(0, len(x), _ROWS):
+            part = slice(i, i + _ROWS)
+            d[part] = self._cycle(x[part], gradient[part] * scale)
+        return d
+
+    def size(self, d: Array, gradient: Array, step: float) -> float:
+        """d'M d."""
         bent = d @ self.M
-        return d, dot(bent if self.rows is None else self.rows * bent, d)
+        return dot(bent if self.rows is None else self.rows * bent, d)
 
     def _cycle(self, x: Array, pull: Array) -> Array:
         """Passes over the columns of a few rows, which stay in the cache."""
@@ -95,25 +101,28 @@ class Nonnegative:
 
 
 class Bounded:
-    """d to the nearest point of the set within ``radius`` of the centre from x - step gradient / size."""
+    """d to the nearest point of the set within ``radius`` of the centre from x - step gradient / curved."""
 
     def __init__(
-        self, size: float, region: Region, centre: Array, radius: float, thrift: Array | None = None
+        self, curved: float, region: Region, centre: Array, radius: float, thrift: Array | None = None
     ) -> None:
-        self.size, self.region, self.centre, self.radius, self.thrift = (
-            size or 1.0,
+        self.curved, self.region, self.centre, self.radius, self.thrift = (
+            curved or 1.0,
             region,
             centre,
             radius,
             thrift,
         )
 
-    def __call__(self, x: Array, gradient: Array, step: float) -> tuple[Array, float]:
-        """d and size d'd."""
-        length = step / self.size
+    def __call__(self, x: Array, gradient: Array, step: float) -> Array:
+        """d."""
+        length = step / self.curved
         threshold = 0.0 if self.thrift is None else length * self.thrift
-        d = nearest(x - length * gradient, self.region, self.centre, self.radius, threshold) - x
-        return d, self.size * dot(d, d)
+        return nearest(x - length * gradient, self.region, self.centre, self.radius, threshold) - x
+
+    def size(self, d: Array, gradient: Array, step: float) -> float:
+        """d'd times the curvature."""
+        return self.curved * dot(d, d)
 
 
 Direction = Free | Nonnegative | Bounded
@@ -175,8 +184,9 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
     Between two points of the set L is a quadratic plus the loss on a line, so shortening needs no product with the data.
     """
     x, slope, first, labelled = block.x, block.slope, 0.0, block.forward is not None
-    if not labelled and not isinstance(block.direction, Bounded):
-        step = 1.0  # the model of the direction is L itself
+    tuned = labelled or isinstance(block.direction, Bounded)
+    if not tuned:
+        step = 1.0  # the direction is to the minimum of L itself
         n_inner = 1 if isinstance(block.direction, Free) else n_inner
     arc = isfinite(
         block.region.norm
@@ -186,7 +196,7 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
         paid, t, aim = block.price(x), 0.0, True
         for _ in range(_HALVINGS):
             if aim:
-                d, size = block.direction(x, gradient, step)
+                d = block.direction(x, gradient, step)
                 steep = dot(gradient, d)
                 if block.thrift is not None:
                     steep += block.price(x + d) - paid
@@ -210,12 +220,15 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
             step, t = (step * part, t) if arc else (step, t * part)
         else:
             break
-        x = block.region.project(x + (d if t == 1.0 else t * d))
+        x = x + (d if t == 1.0 else t * d)
+        if t < 1.0 or isinstance(block.direction, Bounded):
+            x = block.region.project(x)
         block.taken(t)
         if ahead is not None:
             bend += dot(ahead, k - labels.k) / t
             labels.a, labels.value, labels.k = a, level, k
-        step = min(size / bend, _LONGEST) if bend > 0 else 2.0 * step
+        if tuned:
+            step = min(block.direction.size(d, gradient, step) / bend, _LONGEST) if bend > 0 else 2.0 * step
         if i == 0:
             first = change
         elif change > _WORTH * first:
