@@ -34,6 +34,8 @@ from ._regions import NONNEGATIVE
 from ._scaling import scaling
 
 _MEMORY = 20  # pairs that L-BFGS keeps
+_IDLE = 3  # iterations that fall too little and end it
+_ROUNDING = 1e-10  # relative fall below which a line search may fail
 _NMF_SWEEPS = 200
 
 Tick = Callable[[], None]
@@ -57,7 +59,7 @@ def _minimise(
     lower: Sequence[float] | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[list[Array], list[float], str, bool]:
-    """L-BFGS(-B) until the objective falls by less than ``tol``, relatively; ``lower`` bounds each part."""
+    """L-BFGS(-B) until a few iterations lower the objective by less than ``tol`` each, relatively; ``lower`` bounds parts."""
     shapes = [np.shape(part) for part in start]
     history: list[float] = []
 
@@ -68,23 +70,28 @@ def _minimise(
     def record(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun))
         tick()
+        if len(history) > _IDLE and history[-1 - _IDLE] - history[-1] <= _IDLE * tol * abs(history[-1]):
+            raise StopIteration
 
     bounds = None
     if lower is not None:
         low = _pack([np.full(shape, bound) for shape, bound in zip(shapes, lower, strict=True)])
         bounds = np.column_stack([low, np.full(len(low), np.inf)])
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
     found = minimize(
         packed, _pack(start), jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
     )
-    return _unpack(found.x, shapes), history or [float(found.fun)], *_reason(found, tol, max_iter)
+    history = history or [float(found.fun)]
+    return _unpack(found.x, shapes), history, *_reason(found, history, tol, max_iter)
 
 
-def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
-    if found.status == 0:
+def _reason(found: Any, history: list[float], tol: float, max_iter: int) -> tuple[str, bool]:
+    if found.status in (0, 99):  # 99: the callback ended it
         return f"objective fell by less than tol={tol:g} of itself", True
     if found.status == 1:
         return f"max_iter={max_iter} reached", False
+    if len(history) > 1 and history[-2] - history[-1] <= _ROUNDING * abs(history[-1]):
+        return f"objective falls no more but for rounding (tol={tol:g})", True
     return f"line search ended: {found.message}", False
 
 
@@ -155,7 +162,7 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
         chunk=problem.chunk,
     )
     start = State(W, H, np.zeros((r, 1)), np.zeros((0, 1)), np.zeros(1))
-    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=1e-5, max_iter=_NMF_SWEEPS).state
+    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=1e-4, max_iter=_NMF_SWEEPS).state
     return fit_coefficients(problem, *_balanced(found.W, found.H))
 
 
