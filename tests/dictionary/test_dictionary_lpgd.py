@@ -117,14 +117,14 @@ def test_far_from_the_theorem_it_still_finds_the_optimum(model, csr):
     X = 10 * (H @ W.T + 0.3 * rng.random((120, 80)))
     Z = 50 + 10 * rng.standard_normal((120, 2))
     Y = losses.one_hot((H[:, 0] - H[:, 1] + 0.3 * rng.standard_normal(120) > 0).astype(int), 2)
-    options = {"model": model, "xi": 1e-5, "l2": 0.01, "weight": rng.random(120) + 0.5}
+    options = {"model": model, "xi": 1e-4, "l2": 0.01, "weight": rng.random(120) + 0.5}
     problem = obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z, **options)
     assert 1e4 * problem.l2 < theory(problem).L
     start = start_svd(problem, 2, np.random.default_rng(0))
     best = solve_jointly(problem, start, positive=False, tol=1e-12, max_iter=3000).history[-1]
     found = solve_lpgd(problem, start, tol=1e-9, max_iter=1500)
-    assert best < 0.9 * found.history[0]
-    assert found.history[-1] == pytest.approx(best, rel=1e-3)
+    assert best < (1 - 1e-3) * found.history[0]
+    assert found.history[-1] <= best * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("rank", [2, 9])

@@ -178,19 +178,28 @@ def dot(a: Array, b: Array) -> float:
     return float(np.vdot(a, b))
 
 
+def _minimise(block: Block, n_inner: int) -> Array:
+    """Steps of a block that the labels do not see: each goes to the minimum, or towards it column by column."""
+    x, slope = block.x, block.slope
+    for left in range(1 if isinstance(block.direction, Free) else n_inner, 0, -1):
+        d = block.direction(x, slope, 1.0)
+        x = x + d
+        if left > 1:
+            slope = slope + block.bend(d)
+    return x
+
+
 def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Array, float]:
     """At most ``n_inner`` steps of Barzilai-Borwein lengths, each shortened until L falls enough; ``labels`` move along.
 
     Between two points of the set L is a quadratic plus the loss on a line, so shortening needs no product with the data.
     """
     x, slope, first, labelled = block.x, block.slope, 0.0, block.forward is not None
-    tuned = labelled or isinstance(block.direction, Bounded)
-    if not tuned:
-        step = 1.0  # the direction is to the minimum of L itself
-        n_inner = 1 if isinstance(block.direction, Free) else n_inner
+    if not labelled and not isinstance(block.direction, Bounded):
+        return _minimise(block, n_inner), step
     arc = isfinite(
         block.region.norm
-    )  # points between two of a sphere lie inside it: shorter steps are projected anew
+    )  # between two points of a sphere one leaves it: project shorter steps anew
     for i in range(n_inner):
         gradient = slope + block.adjoint(labels.k) if block.adjoint is not None else slope
         paid, t, aim = block.price(x), 0.0, True
@@ -227,8 +236,7 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
         if ahead is not None:
             bend += dot(ahead, k - labels.k) / t
             labels.a, labels.value, labels.k = a, level, k
-        if tuned:
-            step = min(block.direction.size(d, gradient, step) / bend, _LONGEST) if bend > 0 else 2.0 * step
+        step = min(block.direction.size(d, gradient, step) / bend, _LONGEST) if bend > 0 else 2.0 * step
         if i == 0:
             first = change
         elif change > _WORTH * first:

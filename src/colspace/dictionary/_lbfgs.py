@@ -31,6 +31,7 @@ from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
 _STUCK = 2  # status of a failed line search
+_IDLE = 3  # iterations that fall too little and end it
 
 Tick = Callable[[], None]
 
@@ -53,7 +54,7 @@ def _minimise(
     lower: Sequence[float] | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[list[Array], list[float], str, bool]:
-    """L-BFGS(-B) until the objective falls by less than ``tol``, relatively; ``lower`` bounds each part."""
+    """L-BFGS(-B) until a few iterations lower the objective by less than ``tol`` each, relatively; ``lower`` bounds parts."""
     shapes = [np.shape(part) for part in start]
     history: list[float] = []
 
@@ -64,6 +65,8 @@ def _minimise(
     def record(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun))
         tick()
+        if len(history) > _IDLE and history[-1 - _IDLE] - history[-1] <= _IDLE * tol * abs(history[-1]):
+            raise StopIteration
 
     bounds = None
     if lower is not None:
@@ -71,7 +74,7 @@ def _minimise(
         bounds = np.column_stack([low, np.full(len(low), np.inf)])
     x, level, left = _pack(start), np.inf, max_iter
     while True:
-        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
         found = minimize(
             packed, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
         )
@@ -84,7 +87,7 @@ def _minimise(
 
 
 def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
-    if found.status == 0:
+    if found.status in (0, 99):  # 99: the callback ended it
         return f"objective fell by less than tol={tol:g} of itself", True
     if found.status == _STUCK:
         return f"no step lowers the objective by tol={tol:g} of itself", True

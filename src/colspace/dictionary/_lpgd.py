@@ -25,6 +25,7 @@ _GROWTH = 1.5  # of a step that was taken at once
 _HALVINGS = 60
 _SHARE = 0.1  # of the labels' curvature that their length in the lifted space makes up for
 _WIDER, _POWERS, _SETTLED = 6, 30, 1e-9  # subspace iterations: more columns, how many, and when they end
+_ROUGHLY = 6  # iterations at most where a step must prove itself
 _NEAR = 1e-2  # angle that is enough where a step must prove itself
 _SMALL = 1e-12
 
@@ -190,11 +191,12 @@ class Stepped:
         columns = self.shape[1]
         more = np.cos(np.outer(np.arange(1.0, columns + 1.0), np.arange(1.0, _WIDER + 1.0)))
         old = np.linalg.qr(np.hstack([self.guess, more]))[0]
-        for _ in range(_POWERS):
+        rough = self.settled > _SETTLED
+        for i in range(_ROUGHLY if rough else _POWERS):
             P = np.linalg.qr(self.times(old))[0]
             Q, values, Vt = np.linalg.svd(self.back(P), full_matrices=False)
             ahead = Q[:, :r] - old[:, :r] @ (old[:, :r].T @ Q[:, :r])
-            if np.linalg.norm(ahead) <= self.settled:
+            if np.linalg.norm(ahead) <= self.settled or (rough and i == _ROUGHLY - 1):
                 return P @ Vt.T, values, Q.T
             old = Q
         return None
@@ -308,10 +310,11 @@ def solve_lpgd(
         how = f"back-tracked step: {known.why}"
         if not isfinite(norm) and problem.xi > 0:
             metric, length = even_metric(problem), 1.0 / (2.0 * problem.xi)
+    near = _SETTLED if fixed is not None else _NEAR
     state, xw = start, projections(problem, start.W)
     history = [objective(problem, start, xw)]
     for _ in range(max_iter):
-        take = gradient_step(problem, state, norm, metric, xw, _SETTLED if fixed is not None else _NEAR)
+        take = gradient_step(problem, state, norm, metric, xw, near)
         first = length
         for _ in range(_HALVINGS):
             new = take(length)
@@ -324,6 +327,10 @@ def solve_lpgd(
                 break
             length /= 2.0
         else:
+            if near > _SETTLED:  # the projection may have been too rough
+                near, length = _SETTLED, first
+                xw = projections(problem, state.W)
+                continue
             return Solution(state, tuple(history), f"no step lowers the objective ({how})", True)
         if fixed is None and length == first:
             length *= _GROWTH
