@@ -9,27 +9,45 @@ from ._copula import (
     make_copula,
     make_ratings,
 )
+from ._dictionary import DictionaryData, SemisyntheticData, make_dictionary, make_semisynthetic
 from ._joint import JointData, make_additive, make_bilinear, make_even, make_rbf
-from ._real import MnistData, PatchSeqData, load_mnist, load_patchseq
+from ._real import (
+    JobsData,
+    MnistData,
+    PatchSeqData,
+    PneumoniaData,
+    load_jobs,
+    load_mnist,
+    load_patchseq,
+    load_pneumonia,
+)
 from ._stein import MultipleResponseData, make_multiple_response
 
 __all__ = [
     "COPULA_SETTINGS",
     "CopulaData",
     "CopulaTruth",
+    "DictionaryData",
+    "JobsData",
     "JointData",
     "MnistData",
     "MultipleResponseData",
     "PatchSeqData",
+    "PneumoniaData",
     "RatingsData",
+    "SemisyntheticData",
+    "load_jobs",
     "load_mnist",
     "load_patchseq",
+    "load_pneumonia",
     "load_ratings",
     "make_additive",
     "make_bilinear",
     "make_copula",
+    "make_dictionary",
     "make_even",
     "make_multiple_response",
     "make_ratings",
     "make_rbf",
+    "make_semisynthetic",
 ]

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,55 @@ _PATCHSEQ = (
     "gene_var_rank (genes,) with 0 the most variable in log2(1 + counts per million), ephys (cells, features), ephys_names "
     "(features,), ephys_in16 (features,) true for the 16 features of the published analysis"
 )
+
+_PNEUMONIA = (
+    "It is not downloaded for you. Public source: PneumoniaMNIST of MedMNIST v2 (medmnist.com, CC BY 4.0), whose file is "
+    "pneumoniamnist.npz, with the arrays train_images, train_labels, val_images, val_labels, test_images and test_labels"
+)
+_JOBS = (
+    "Public source: 'Real or Fake Job Posting Prediction' (EMSCAD, University of the Aegean; Kaggle, CC0), whose file is "
+    "fake_job_postings.csv; or a Parquet table with columns of the same names"
+)
+#: Table of job postings -> files that may hold it, the first found is read.
+_JOB_FILES = {
+    "full": ("fake_job_postings.csv", "fake_job_postings.parquet"),
+    "case-control": ("fake_jobs_partial.parquet",),
+    "titles": ("fake_jobs_titles.parquet",),
+}
+_FLAGS = ("telecommuting", "has_company_logo", "has_questions")
+_CHOICES = ("employment_type", "required_experience", "required_education", "function")
+
+
+@dataclass(frozen=True)
+class PneumoniaData:
+    """Chest X-rays, images n x side x side of 0..255, labelled 0 (normal) or 1 (pneumonia)."""
+
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[Any]
+    val_images: NDArray[np.uint8]
+    val_labels: NDArray[Any]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class JobsData:
+    """Job postings.
+
+    Attributes
+    ----------
+    text : what is to be modelled, the description or, in the table of titles, the title.
+    group : the same number for postings with the same title and description, which must not be split.
+    covariates : n x q, flags and one-hot columns; no columns in the table of titles.
+    covariate_names : q names.
+    y : 1 for fraudulent.
+    """
+
+    text: NDArray[Any]
+    group: NDArray[np.intp]
+    covariates: NDArray[np.float64]
+    covariate_names: tuple[str, ...]
+    y: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -124,6 +173,108 @@ def load_patchseq(folder: str | Path | None = None) -> PatchSeqData:
         )
         raise ValueError(msg)
     return data
+
+
+def load_pneumonia(folder: str | Path | None = None) -> PneumoniaData:
+    """Chest X-rays of PneumoniaMNIST from ``pneumoniamnist.npz`` (or ``pneumoniamnist_28.npz``).
+
+    Parameters
+    ----------
+    folder : where the file is; None takes the environment variable COLSPACE_DATA.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from colspace.datasets import load_pneumonia
+    >>> folder = tempfile.mkdtemp()
+    >>> images = {f"{part}_images": np.zeros((2, 28, 28), dtype=np.uint8) for part in ("train", "val", "test")}
+    >>> labels = {f"{part}_labels": [[0], [1]] for part in ("train", "val", "test")}
+    >>> np.savez(folder + "/pneumoniamnist.npz", **images, **labels)
+    >>> load_pneumonia(folder).test_labels
+    array([0, 1])
+    """
+    names, file = tuple(PneumoniaData.__dataclass_fields__), "pneumoniamnist.npz"
+    path = _path(file, folder)
+    other = _path("pneumoniamnist_28.npz", folder)
+    if path is not None and other is not None and not path.is_file() and other.is_file():
+        path = other
+    data = _read(file, path, names, _PNEUMONIA)
+    for part in ("train", "val", "test"):
+        images, labels = data[f"{part}_images"], data[f"{part}_labels"]
+        if images.ndim != 3 or len(images) != labels.size:
+            msg = f"{file}: {part}_images has shape {images.shape} and {part}_labels {labels.shape}; n images and n labels are needed"
+            raise ValueError(msg)
+        data[f"{part}_labels"] = labels.ravel()
+    return PneumoniaData(**data)
+
+
+def load_jobs(
+    folder: str | Path | None = None, *, table: Literal["full", "case-control", "titles"] = "full"
+) -> JobsData:
+    """Real and fake job postings.
+
+    Parameters
+    ----------
+    folder : where the file is; None takes the environment variable COLSPACE_DATA.
+    table : "full", all postings (``fake_job_postings.csv``); "case-control", a part of them with frauds in excess
+        (``fake_jobs_partial.parquet``); "titles", titles alone (``fake_jobs_titles.parquet``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from colspace.datasets import load_jobs
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lines = [
+    ...     "title,description,telecommuting,has_company_logo,has_questions,employment_type,fraudulent",
+    ...     "Cook,Cook and clean,0,1,0,Full-time,0",
+    ...     "Earn,Earn money at home,1,0,0,,1",
+    ... ]
+    >>> _ = (folder / "fake_job_postings.csv").write_text(chr(10).join(lines))
+    >>> data = load_jobs(folder)
+    >>> data.covariate_names
+    ('telecommuting', 'has_company_logo', 'has_questions', 'employment_type=Full-time', 'employment_type missing')
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        msg = "load_jobs needs pandas, which is not installed: pip install 'colspace[cli]'"
+        raise ImportError(msg) from error
+    if table not in _JOB_FILES:
+        msg = f"table={table!r} is unknown; choose from {', '.join(_JOB_FILES)}"
+        raise ValueError(msg)
+    paths = [path for file in _JOB_FILES[table] if (path := _path(file, folder)) is not None]
+    found = [path for path in paths if path.is_file()]
+    if not found:
+        place = (
+            f"{paths[0]} does not exist"
+            if paths
+            else f"no folder with job postings is known: {FOLDER} is not set"
+        )
+        msg = f"{place}. {_JOBS}. A folder is named by folder=... or the environment variable {FOLDER}"
+        raise FileNotFoundError(msg)
+    read = pandas.read_csv if found[0].suffix == ".csv" else pandas.read_parquet
+    frame = read(found[0])
+    needed = ("title", "fraudulent") if table == "titles" else ("title", "description", "fraudulent")
+    missing = [name for name in needed if name not in frame]
+    if missing:
+        msg = f"{found[0]} has no column {missing[0]!r}; it must have {', '.join(needed)}. {_JOBS}"
+        raise ValueError(msg)
+    words = [frame[name].fillna("").astype(str) for name in needed[:-1]]
+    group = pandas.factorize(words[0] if len(words) == 1 else words[0] + "\n" + words[1])[0]
+    columns: dict[str, Any] = {}
+    if table != "titles":
+        columns |= {name: frame[name].to_numpy(dtype=float) for name in _FLAGS if name in frame}
+        for name in _CHOICES:
+            if name in frame:
+                levels = sorted(frame[name].dropna().unique())
+                columns |= {
+                    f"{name}={level}": (frame[name] == level).to_numpy(dtype=float) for level in levels
+                }
+                columns[f"{name} missing"] = frame[name].isna().to_numpy(dtype=float)
+    covariates = np.column_stack(list(columns.values())) if columns else np.zeros((len(frame), 0))
+    y = frame["fraudulent"].to_numpy(dtype=np.intp)
+    return JobsData(words[-1].to_numpy(dtype=object), group, covariates, tuple(columns), y)
 
 
 def _path(file: str, folder: str | Path | None) -> Path | None:

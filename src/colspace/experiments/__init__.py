@@ -20,6 +20,11 @@ EXPERIMENTS: dict[str, str] = {
     "copula-reliability": "colspace.experiments.copula_reliability",
     "copula-rank": "colspace.experiments.copula_rank",
     "copula-ratings": "colspace.experiments.copula_ratings",
+    "sdl-convergence": "colspace.experiments.sdl_convergence",
+    "sdl-mnist": "colspace.experiments.sdl_mnist",
+    "sdl-jobs": "colspace.experiments.sdl_jobs",
+    "sdl-xray": "colspace.experiments.sdl_xray",
+    "sdl-estimation": "colspace.experiments.sdl_estimation",
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]
