@@ -51,7 +51,11 @@ def written_out(model, X, Z, y, H):
     a = np.column_stack([np.zeros(len(X)), s @ B + Z @ G + c])
     place = np.searchsorted(model.classes_, y)
     loss = np.log(np.exp(a).sum(axis=1)) - a[np.arange(len(y)), place]
-    ridge = np.sum((W @ B if model.model == "filter" else H @ B) ** 2) + np.sum(G**2)
+    ridge = np.sum((W @ B if model.model == "filter" else H @ B) ** 2)
+    if model.positive:
+        sizes = np.sum(W**2, axis=0) if model.model == "filter" else np.sum(H**2, axis=0)
+        ridge = 0.9 * ridge + 0.1 * sizes @ np.sum(B**2, axis=1)
+    ridge += np.sum(G**2)
     return loss.sum() + model.xi_ * np.sum((X - H @ W.T) ** 2) + model.l2_ * ridge
 
 
@@ -226,7 +230,8 @@ def test_refitted_coefficients_are_stationary_for_plain_codes(digits):
     H = fit.transform(X)
     B = fit.coef_[1:].T
     k = softmax(H @ fit.coef_.T + fit.intercept_, axis=1)[:, 1:] - (y[:, None] == fit.classes_[1:])
-    np.testing.assert_allclose(H.T @ k + 0.2 * H.T @ H @ B, 0.0, atol=1e-3)
+    gram = 0.9 * H.T @ H + 0.1 * np.diag(np.sum(H**2, axis=0))
+    np.testing.assert_allclose(H.T @ k + 0.2 * gram @ B, 0.0, atol=1e-3)
     joint = Classifier(5, **options, coding="plain").fit(X, y)
     np.testing.assert_array_equal(joint.components_, fit.components_)
     np.testing.assert_allclose(joint.coef_[1:].T, joint._state.B)
@@ -298,6 +303,17 @@ def test_class_weights_move_the_labels_and_not_the_rebuilding(mixed):
     np.testing.assert_array_equal(even.predict_proba(X), same.predict_proba(X))
     plain = Classifier(2).fit(X[keep], y[keep])
     assert even.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
+
+
+def test_like_atoms_do_not_cancel_each_other():
+    rng = np.random.default_rng(0)
+    W = rng.gamma(0.2, size=(3, 40))
+    H = rng.exponential(size=(300, 3))
+    X = np.maximum(H @ W + 0.05 * rng.standard_normal((300, 40)), 0.0)
+    y = X[:, ::2].sum(axis=1) - X[:, 1::2].sum(axis=1) + 0.3 * rng.standard_normal(300) > 0
+    fit = Classifier(5, positive=True, random_state=0, xi=0.01).fit(X, y)
+    own = np.linalg.norm(fit.coef_)  # atoms have length 1
+    assert own < 2.0 * np.linalg.norm(fit.coef_ @ fit.components_)
 
 
 @pytest.mark.parametrize("model", ["filter", "feature"])
@@ -376,6 +392,7 @@ def test_bad_input(digits, mixed):
     refuses("y has 1 class, 3; .*StratifiedKFold", X[y == 3], y[y == 3])
     refuses("n_components=65 is more than", X, y, n_components=65)
     refuses("of which 12 are covariates", frame, labels, covariates="x*", n_components=2)
+    refuses("all 13 columns are covariates", frame, labels, covariates=slice(None))
     refuses("names a column twice", frame, labels, covariates=["age", "age"])
     refuses("matches no column|no column", frame, labels, covariates="weight")
     refuses("xi.*in the range", X, y, xi=-1.0)

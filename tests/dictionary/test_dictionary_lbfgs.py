@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import nnls
+from sklearn.decomposition import NMF
 from sklearn.linear_model import LogisticRegression
 
 from colspace.dictionary import _losses as losses
@@ -119,6 +120,17 @@ def test_nonnegative_codes_eliminated(csr):
     assert obj.objective(problem, one.state) == pytest.approx(one.history[-1], rel=1e-10)
     two = solve_jointly(problem, one.state, positive=True, tol=1e-10, max_iter=2000)
     assert two.history[-1] >= one.history[-1] * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_nonnegative_start_rebuilds_like_nmf(csr):
+    X, Y, Z = counts(np.random.default_rng(11))
+    X[X < 0.3] = 0.0
+    theirs = NMF(3, init="nndsvda", max_iter=5000, random_state=0).fit(X)
+    start = start_nmf(obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z), 3, np.random.default_rng(0))
+    assert min(start.W.min(), start.H.min()) >= 0
+    np.testing.assert_allclose(np.linalg.norm(start.W, axis=0), np.linalg.norm(start.H, axis=0), rtol=1e-10)
+    assert np.linalg.norm(X - start.H @ start.W.T) < 1.02 * theirs.reconstruction_err_
 
 
 def test_stops_at_max_iter():

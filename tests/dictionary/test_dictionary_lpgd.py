@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 from colspace.dictionary import _losses as losses
 from colspace.dictionary import _objective as obj
-from colspace.dictionary._lbfgs import solve_eliminated, start_svd
-from colspace.dictionary._lpgd import distance, gradient_step, lifted, solve_lpgd, theory
+from colspace.dictionary._lbfgs import solve_eliminated, solve_jointly, start_svd
+from colspace.dictionary._lpgd import Stepped, distance, gradient_step, lifted, solve_lpgd, theory
 
 MODELS = ["filter", "feature"]
 
@@ -90,6 +90,62 @@ def test_contraction_is_the_theorems(model, K):
     for t in range(1, 12):
         state = gradient_step(problem, state)(known.step)
         assert distance(problem, state, best.state) <= known.rate**t * start + 1e-6
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_optimum_is_that_of_a_long_gradient_run(model):
+    problem = make(model=model, scale=0.15, xi=0.5, l2=0.5, fit_intercept=False)
+    found = solve_lpgd(problem, random_state(problem, 7), tol=0.0, max_iter=400)
+    assert "step of the theorem" in found.reason
+    X, Z = problem.X, problem.Z
+    A, R, G = np.zeros((6, 1) if model == "filter" else (40, 1)), np.zeros(X.shape), np.zeros((2, 1))
+    for _ in range(3000):
+        k = problem.loss.slope((X @ A if model == "filter" else A) + Z @ G, problem.Y)
+        dA = (X.T @ k if model == "filter" else k) + 2 * problem.l2 * A
+        A, R = A - 0.2 * dA, R - 0.2 * 2 * problem.xi * (R - X)
+        G = G - 0.2 * (Z.T @ k + 2 * problem.l2 * G)
+    M = np.vstack([A.T, R]) if model == "filter" else np.hstack([A, R])
+    np.testing.assert_allclose(matrix(problem, found.state), M, atol=1e-6)
+    np.testing.assert_allclose(found.state.G, G, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("csr", [False, True])
+def test_far_from_the_theorem_it_still_finds_the_optimum(model, csr):
+    rng = np.random.default_rng(2)
+    H, W = rng.gamma(1.0, size=(120, 4)), rng.gamma(0.5, size=(80, 4))
+    X = 10 * (H @ W.T + 0.3 * rng.random((120, 80)))
+    Z = 50 + 10 * rng.standard_normal((120, 2))
+    Y = losses.one_hot((H[:, 0] - H[:, 1] + 0.3 * rng.standard_normal(120) > 0).astype(int), 2)
+    options = {"model": model, "xi": 1e-4, "l2": 0.01, "weight": rng.random(120) + 0.5}
+    problem = obj.make_problem(sparse.csr_array(X) if csr else X, Y, Z, **options)
+    assert 1e4 * problem.l2 < theory(problem).L
+    start = start_svd(problem, 2, np.random.default_rng(0))
+    best = solve_jointly(problem, start, positive=False, tol=1e-12, max_iter=3000).history[-1]
+    found = solve_lpgd(problem, start, tol=1e-9, max_iter=1500)
+    assert best < (1 - 1e-3) * found.history[0]
+    assert found.history[-1] <= best * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("rank", [2, 9])
+def test_projection_from_a_guess_is_the_svd(rank):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 120)) * np.linspace(1, 5, 120)
+    problem = obj.make_problem(X, losses.one_hot(rng.integers(0, 2, 150), 2))
+    s = np.full(150, 0.7)
+    moved = Stepped(
+        problem,
+        rng.standard_normal((1, 120)),
+        rng.standard_normal((150, rank)),
+        rng.standard_normal((120, rank)),
+        s,
+        rng.standard_normal((120, rank)),
+    )
+    M = np.vstack([moved.plain, moved.left @ moved.right.T + 0.7 * X])
+    assert moved.square() == pytest.approx(np.sum(M**2))
+    U, values, Vt = np.linalg.svd(M, full_matrices=False)
+    left, right = moved.factors(rank)
+    np.testing.assert_allclose(left @ right.T, (U[:, :rank] * values[:rank]) @ Vt[:rank], atol=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -35,6 +35,7 @@ def make(rng, *, loss="logistic", K=2, csr=False, **options):
         "xi": 0.3,
         "l1": 0.2,
         "l2": 0.7,
+        "apart": 0.4,
         "weight": rng.random(N) + 0.5,
         "label_weight": rng.random(N) + 0.5,
         **options,
@@ -50,15 +51,18 @@ def brute(problem, state):
     X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     W, H, B, G, c = state
     total = problem.l2 * np.sum(G**2)
+    joint, apart = (1.0 - problem.apart) * problem.l2, problem.apart * problem.l2
     if problem.model == "filter":
-        total += problem.l2 * np.sum((W @ B) ** 2)
+        total += joint * np.sum((W @ B) ** 2)
+        total += apart * sum(np.sum(np.outer(W[:, k], B[k]) ** 2) for k in range(R))
     for i in range(N):
         s = W.T @ X[i] if problem.model == "filter" else H[i]
         a = (B.T @ s + G.T @ problem.Z[i] + c)[None]
         total += problem.label_weight[i] * problem.loss.value(a, problem.Y[i : i + 1])[0]
         own = problem.xi * np.sum((X[i] - W @ H[i]) ** 2) + problem.l1 * np.abs(H[i]).sum()
         if problem.model == "feature":
-            own += problem.l2 * np.sum((B.T @ H[i]) ** 2)
+            own += joint * np.sum((B.T @ H[i]) ** 2)
+            own += apart * sum(H[i, k] ** 2 * np.sum(B[k] ** 2) for k in range(R))
         total += problem.weight[i] * own
     return total
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from .._blocks import parse_columns
 from .._progress import track
 from .._random import generator
+from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions
 from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
@@ -26,6 +27,7 @@ from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, projections
 from ._regions import Radius
 
+_APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
 _RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
 
 
@@ -91,7 +93,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def _read(self, X: Any) -> Any:
         """X of a fit as floats, its columns sorted into atoms' and covariates'."""
-        X = check_table(self, X, reset=True, min_rows=2)
+        X = _known(check_table(self, X, reset=True, min_rows=2))
         p = self.n_features_in_
         skip = np.zeros(0, dtype=np.intp)
         if self.covariates is not None and np.size(self.covariates):
@@ -99,6 +101,9 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.covariate_columns_ = skip
         self.dictionary_columns_ = np.setdiff1d(np.arange(p), skip)
         n, wide = X.shape[0], len(self.dictionary_columns_)
+        if wide == 0:
+            msg = f"all {p} columns are covariates, which leaves none to make atoms of; name fewer in covariates="
+            raise ValueError(msg)
         if self.n_components > min(n, wide):
             msg = (
                 f"n_components={self.n_components} is more than {n} sample(s) or {wide} column(s) allow "
@@ -112,7 +117,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if not len(self.covariate_columns_):
             return _floats(X), np.zeros((X.shape[0], 0))
         Z = X[:, self.covariate_columns_]
-        Z = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
+        Z = np.asarray(dense(Z), dtype=np.float64)
         columns = self.dictionary_columns_
         together = columns[-1] - columns[0] + 1 == len(columns)
         return _floats(X[:, columns[0] : columns[-1] + 1] if together else X[:, columns]), Z
@@ -125,8 +130,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         for k in np.flatnonzero(np.ptp(Z, axis=0) > 0):
             near = np.abs(seen - asked[k]) <= 1e-9 * max(abs(asked[k]), 1e-300)
             for j in np.flatnonzero(near):
-                column = X[:, [j]].toarray() if sparse.issparse(X) else X[:, [j]]
-                if np.array_equal(column[:, 0], Z[:, k]):
+                if np.array_equal(dense(X[:, [j]])[:, 0], Z[:, k]):
                     pair = labels[self.covariate_columns_[k]], labels[self.dictionary_columns_[j]]
                     warnings.warn(
                         f"covariate {pair[0]!r} is a copy of column {pair[1]!r} of the dictionary, so their effects cannot be told "
@@ -166,6 +170,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             weight=weight,
             label_weight=label_weight,
             fit_intercept=self.fit_intercept,
+            apart=_APART if self.positive else 0.0,
         )
         length = problem.energy / max(float(problem.weight.sum()), 1e-300)
         xi, l2 = self.xi, self.l2
@@ -216,7 +221,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _unlabelled(self, X: Any, loss: Loss | None = None) -> tuple[Problem, Array]:
         """Checked rows as a problem without labels, and the dictionary."""
         check_is_fitted(self)
-        X, Z = self._columns(check_table(self, X, reset=False))
+        X, Z = self._columns(_known(check_table(self, X, reset=False)))
         Y = np.zeros((X.shape[0], self._state.B.shape[1]))
         problem = make_problem(
             X, Y, Z, loss=loss, model=self.model, xi=self.xi_, l1=float(self.l1), l2=self.l2_
@@ -292,6 +297,22 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         tags.input_tags.positive_only = self.positive
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _known(X: Any) -> Any:
+    """A Dask collection as a finite array of known chunks; anything else as it is."""
+    if not is_dask(X):
+        return X
+    X = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
+    if any(np.isnan(size) for size in X.chunks[0]):
+        X = X.compute_chunk_sizes()
+    assert_all_finite(np.asarray(X.sum(axis=0)), input_name="X")
+    return X
+
+
+def dense(a: Any) -> NDArray[Any]:
+    """A few columns in memory."""
+    return np.asarray(a.toarray() if sparse.issparse(a) else a)
 
 
 def _floats(X: Any) -> Any:

@@ -3,169 +3,234 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
+from ._descent import Block, Bounded, Labels, descend, direction
 from ._losses import Array
-from ._objective import Problem, Solution, State, projections, transposed, value_and_gradient
-from ._regions import Radius, Region, Regions, nearest
+from ._objective import Problem, Solution, State, projections, row_energy, transposed, value_and_gradient
+from ._regions import Radius, Region, Regions
+from ._scaling import Whitener, column_means, curvature, whitener
 
-_ENOUGH = 1e-4  # of the decrease that a quadratic model promises
-_HALVINGS = 40
-
-Restricted = Callable[[Array], tuple[float, Array]]
+_SMALL = 1e-12
 
 
-@dataclass(frozen=True)
-class Block:
-    """Where a block may go: its set, the centre and radius of this sweep, and the L1 price of its entries."""
+class Sweeps:
+    """A state with what its blocks share: X W, activations, Gram matrices; one block moves at a time.
 
-    region: Region
-    centre: Array
-    radius: float
-    thrift: Array | float = 0.0
+    Inside, the labels see centred columns and whitened covariates where the covariates' set is the whole space.
+    """
 
-    def price(self, x: Array) -> float:
-        """sum thrift |x|."""
-        return float(np.sum(self.thrift * np.abs(x))) if np.any(self.thrift) else 0.0
-
-    def step(self, x: Array, step: float) -> Array:
-        """Minimum of ||z - x||^2 / (2 step) + price(z) where the block may go."""
-        return nearest(x, self.region, self.centre, self.radius, step * self.thrift)
-
-
-def descend(f: Restricted, block: Block, step: float | None, n_inner: int) -> tuple[Array, float | None]:
-    """Projected-gradient steps from the centre: Barzilai-Borwein lengths, halved until the value falls enough."""
-    x = block.centre
-    if x.size == 0:
-        return x, step
-    value, gradient = f(x)
-    value += block.price(x)
-    if step is None:
-        step = _first_step(f, x, gradient)
-    for _ in range(n_inner):
-        for _ in range(_HALVINGS):
-            new = block.step(x - step * gradient, step)
-            d = new - x
-            moved = float(np.sum(d * d))
-            if moved == 0.0:
-                return x, step
-            level, slope = f(new)
-            level += block.price(new)
-            if level <= value - _ENOUGH * moved / step:
-                break
-            step /= 2.0
+    def __init__(self, problem: Problem, start: State, regions: Regions) -> None:
+        self.problem, self.regions = problem, regions
+        self.W, self.H, self.B = (np.ascontiguousarray(x) for x in start[:3])
+        q, total = problem.Z.shape[1], float(problem.label_weight.sum())
+        self.uniform = bool(np.all(problem.weight == 1.0))
+        self.unweighted = bool(np.all(problem.label_weight == 1.0))
+        self.filter = problem.model == "filter"
+        self.free = free = regions.covariates == Region()
+        self.white = whitener(problem) if free else Whitener(np.zeros(q), np.ones(q), 1.0)
+        if self.filter:
+            self.mean = column_means(problem) if free else np.zeros(problem.X.shape[1])
         else:
-            return x, step
-        bend = float(np.sum(d * (slope - gradient)))
-        x, value, gradient = new, level, slope
-        step = moved / bend if bend > 0 else 2.0 * step
-    return x, step
+            centred = free and problem.fit_intercept and total > 0
+            self.mean = problem.label_weight @ self.H / total if centred else np.zeros(self.H.shape[1])
+        self.bound = curvature(problem)
+        variance = problem.energy - total * float(self.mean @ self.mean) if self.filter else 0.0
+        self.spread = self.bound * max(variance, 0.0) / problem.X.shape[1]
+        self.shift = self.mean @ self.W if self.filter else self.mean
+        self.xw = projections(problem, self.W)
+        self.inner, self.gram = self.W.T @ self.W, self.H.T @ self.weighed(self.H)
+        G, c = self.white.into(start.G, start.intercept + self.shift @ self.B)
+        self.x = np.vstack([G, c]) if problem.fit_intercept else G
+        self.fixed = start.intercept
+        a = self.source @ self.B + self._covariate_part(self.x)
+        if not problem.fit_intercept:
+            a = a + start.intercept
+        self.labels = Labels(self._loss, a, *self._loss(a))
 
-
-def _first_step(f: Restricted, x: Array, gradient: Array) -> float:
-    """1 / curvature along the gradient."""
-    size = float(np.linalg.norm(gradient))
-    if size == 0.0:
-        return 1.0
-    little = 1e-4 * (1.0 + float(np.linalg.norm(x))) / size
-    change = float(np.linalg.norm(f(x - little * gradient)[1] - gradient))
-    return little * size / change if change > 0 else 1.0 / size
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A state with X W; one block changes at a time."""
-
-    problem: Problem
-    state: State
-    xw: Array
-
-    def _labels(self, a: Array) -> tuple[float, Array]:
-        """sum v loss and v loss' at activations."""
+    def _loss(self, a: Array) -> tuple[float, Array]:
         p = self.problem
-        return float(p.label_weight @ p.loss.value(a, p.Y)), p.label_weight[:, None] * p.loss.slope(a, p.Y)
+        value, slope = p.loss.value(a, p.Y), p.loss.slope(a, p.Y)
+        if self.unweighted:
+            return float(value.sum()), slope
+        return float(p.label_weight @ value), p.label_weight[:, None] * slope
+
+    def weighed(self, H: Array) -> Array:
+        """Rows times their weights."""
+        return H if self.uniform else self.problem.weight[:, None] * H
 
     @property
     def source(self) -> Array:
-        """What B multiplies: X W or H."""
-        return self.xw if self.problem.model == "filter" else self.state.H
+        """What B multiplies: X W or H, centred."""
+        return (self.xw if self.filter else self.H) - self.shift
+
+    @property
+    def state(self) -> State:
+        """In the problem's own variables."""
+        q = self.problem.Z.shape[1]
+        if not self.problem.fit_intercept:
+            return State(self.W, self.H, self.B, self.white.out(self.x, self.fixed)[0], self.fixed)
+        G, c = self.white.out(self.x[:q], self.x[q])
+        return State(self.W, self.H, self.B, G, c - self.shift @ self.B)
+
+    def _covariate_part(self, x: Array) -> Array:
+        """Z G + c of whitened ones."""
+        q = self.problem.Z.shape[1]
+        if len(x) == 1 and not q:
+            return np.broadcast_to(x / self.white.s, self.problem.Y.shape)
+        if not self.problem.fit_intercept:
+            return np.asarray(self.problem.Z @ self.white.out(x, np.zeros(1))[0])
+        G, c = self.white.out(x[:q], x[q])
+        return np.asarray(self.problem.Z @ G) + c
+
+    @property
+    def _few(self) -> bool:
+        """Whether X is multiplied by steps in W, not by steps in W B."""
+        return self.W.shape[1] <= 2 * self.problem.n_outputs
 
     def value(self) -> float:
         """L."""
-        p, (W, H, B, G, c) = self.problem, self.state
-        wh = p.weight[:, None] * H
-        gram, inner = H.T @ wh, W.T @ W
-        rebuilt = p.energy - 2.0 * float(np.sum(wh * self.xw)) + float(np.sum(gram * inner))
-        ridge = float(np.sum(B * ((inner if p.model == "filter" else gram) @ B)) + np.sum(G * G))
-        label = self._labels(self.source @ B + p.Z @ G + c)[0]
-        return label + p.xi * rebuilt + p.l1 * float(np.abs(wh).sum()) + p.l2 * ridge
+        p, wh = self.problem, self.weighed(self.H)
+        rebuilt = p.energy - 2.0 * float(np.vdot(wh, self.xw)) + float(np.vdot(self.gram, self.inner))
+        ridge = float(np.vdot(self.B, p.paired(self.inner if self.filter else self.gram) @ self.B))
+        if p.l2 and p.Z.shape[1]:
+            G = self.state.G
+            ridge += float(np.vdot(G, G))
+        size = p.l1 * float(np.abs(wh).sum()) if p.l1 else 0.0
+        return self.labels.value + p.xi * rebuilt + p.l2 * ridge + size
 
-    def dictionary(self) -> Restricted:
-        """L in W, up to a constant; X is multiplied by K columns alone."""
-        p, (_, H, B, G, c) = self.problem, self.state
-        wh = p.weight[:, None] * H
-        gram, xh = H.T @ wh, transposed(p, wh)
-        rest = p.Z @ G + c
+    def dictionary(self, radius: float = np.inf) -> Block:
+        """L in W."""
+        p, B, xi, l2 = self.problem, self.B, self.problem.xi, self.problem.l2
+        wh = self.weighed(self.H)
+        region, gram = self.regions.dictionary, self.gram
+        if not self.filter:
+            slope = 2.0 * xi * (self.W @ gram - transposed(p, wh))
+            way = direction(2.0 * xi * gram, region, self.W, radius)
+            return Block(self.W, slope, lambda d: 2.0 * xi * (d @ gram), None, None, way, region)
+        xh = transposed(p, wh)
+        outer = B @ B.T
+        quadratic = 2.0 * xi * gram + 2.0 * l2 * p.paired(outer)
+        few = self._few
+        moved = np.zeros(0)
 
-        def f(W: Array) -> tuple[float, Array]:
-            wg = W @ gram
-            value = p.xi * float(np.sum(W * (wg - 2.0 * xh)))
-            gradient = 2.0 * p.xi * (wg - xh)
-            if p.model == "filter":
-                A = W @ B
-                label, k = self._labels(projections(p, A) + rest)
-                value += label + p.l2 * float(np.sum(A * A))
-                gradient += (transposed(p, k) + 2.0 * p.l2 * A) @ B.T
-            return value, gradient
+        def forward(d: Array) -> Array:
+            nonlocal moved
+            if few:
+                moved = projections(p, d)
+                return (moved - self.mean @ d) @ B
+            A = d @ B
+            return projections(p, A) - self.mean @ A
 
-        return f
+        def taken(t: float) -> None:
+            if few:
+                self.xw = self.xw + t * moved
 
-    def codes(self) -> Restricted:
-        """L in H without its L1 term, up to a constant."""
-        p, (W, _, B, G, c) = self.problem, self.state
-        w, inner, rest = p.weight[:, None], W.T @ W, p.Z @ G + c
+        def adjoint(slopes: Array) -> Array:
+            return (transposed(p, slopes) - self.mean[:, None] * slopes.sum(axis=0)) @ B.T
 
-        def f(H: Array) -> tuple[float, Array]:
-            hg = H @ inner
-            value = p.xi * float(np.sum(w * H * (hg - 2.0 * self.xw)))
-            gradient = 2.0 * p.xi * w * (hg - self.xw)
-            if p.model == "feature":
-                s = H @ B
-                label, k = self._labels(s + rest)
-                value += label + p.l2 * float(np.sum(w * s * s))
-                gradient += (k + 2.0 * p.l2 * w * s) @ B.T
-            return value, gradient
+        return Block(
+            self.W,
+            self.W @ quadratic - 2.0 * xi * xh,
+            lambda d: d @ quadratic,
+            forward,
+            adjoint,
+            direction(quadratic + self.spread * outer, region, self.W, radius),
+            region,
+            taken=taken,
+        )
 
-        return f
+    def place_dictionary(self, W: Array) -> None:
+        """W with what depends on it."""
+        self.W, self.inner = W, W.T @ W
+        if self.filter:
+            self.shift = self.mean @ W
+        if not self.filter or not self._few:
+            self.xw = projections(self.problem, W)
 
-    def coefficients(self) -> Restricted:
-        """L in B, up to a constant."""
-        p, (W, H, _, G, c) = self.problem, self.state
-        s, rest = self.source, p.Z @ G + c
-        inner = W.T @ W if p.model == "filter" else H.T @ (p.weight[:, None] * H)
+    def place_codes(self, H: Array) -> None:
+        """H with what depends on it."""
+        self.H = H
+        self.gram = H.T @ self.weighed(H)
 
-        def f(B: Array) -> tuple[float, Array]:
-            label, k = self._labels(s @ B + rest)
-            ridge = inner @ B
-            return label + p.l2 * float(np.sum(B * ridge)), s.T @ k + 2.0 * p.l2 * ridge
+    def coefficients(self, radius: float = np.inf) -> Block:
+        """L in B; with an intercept alone beside it, and nothing that bounds either, in both."""
+        x, s, region = self.B, self.source, self.regions.coefficients
+        ridge = 2.0 * self.problem.l2 * self.problem.paired(self.inner if self.filter else self.gram)
+        if self.joined(radius):
+            r = len(x)
+            x, s = np.vstack([x, self.x]), np.hstack([s, np.full((len(s), 1), 1.0 / self.white.s)])
+            ridge, inside = np.zeros((r + 1, r + 1)), ridge
+            ridge[:r, :r] = inside
+        vs = s if self.unweighted else self.problem.label_weight[:, None] * s
+        way = direction(self.bound * (s.T @ vs) + ridge, region, x, radius, left=True)
+        return Block(x, ridge @ x, lambda d: ridge @ d, lambda d: s @ d, lambda k: s.T @ k, way, region)
 
-        return f
+    def joined(self, radius: float) -> bool:
+        """Whether the intercept moves with B."""
+        alone = self.problem.fit_intercept and self.problem.Z.shape[1] == 0
+        return alone and self.free and self.regions.coefficients == Region() and not isfinite(radius)
 
-    def covariates(self) -> Restricted:
-        """L in G and, below it, the intercept, up to a constant."""
-        p, rest, q = self.problem, self.source @ self.state.B, self.problem.Z.shape[1]
+    def place_coefficients(self, x: Array) -> None:
+        """B, and the intercept if it came along."""
+        r = len(self.B)
+        self.B = x[:r]
+        if len(x) > r:
+            self.x = x[r:]
 
-        def f(x: Array) -> tuple[float, Array]:
-            G = x[:q]
-            a = rest + p.Z @ G
-            label, k = self._labels(a + x[q] if p.fit_intercept else a + self.state.intercept)
-            dG = p.Z.T @ k + 2.0 * p.l2 * G
-            gradient = np.vstack([dG, k.sum(axis=0)]) if p.fit_intercept else dG
-            return label + p.l2 * float(np.sum(G * G)), gradient
+    def covariates(self, radius: float = np.inf) -> Block:
+        """L in whitened G and, below it, the intercept."""
+        p, q = self.problem, self.problem.Z.shape[1]
+        none = np.zeros(p.n_outputs)
 
-        return f
+        def bend(d: Array) -> Array:
+            if not q:
+                return np.zeros_like(d)
+            G = self.white.out(d[:q], none)[0]
+            dG = self.white.pull(2.0 * p.l2 * G, none)[0]
+            return np.vstack([dG, none]) if p.fit_intercept else dG
+
+        def adjoint(k: Array) -> Array:
+            if not q:
+                return k.sum(axis=0, keepdims=True)[: len(self.x)] / self.white.s
+            dG, dc = self.white.pull(p.Z.T @ k, k.sum(axis=0))
+            return np.vstack([dG, dc]) if p.fit_intercept else dG
+
+        region = self.regions.covariates
+        way = Bounded(1.0 if self.free else self._covariate_size(), region, self.x, radius)
+        return Block(self.x, bend(self.x), bend, self._covariate_part, adjoint, way, region)
+
+    def _covariate_size(self) -> float:
+        p = self.problem
+        size = float(row_energy(p.Z, p.label_weight)) + float(p.label_weight.sum())
+        return self.bound * size + 2.0 * p.l2
+
+    def codes(self, radius: float = np.inf) -> Block:
+        """L in H."""
+        p, B, region = self.problem, self.B, self.regions.codes
+        thrift = p.l1 * p.weight[:, None] if p.l1 else None
+        quadratic = 2.0 * p.xi * self.inner
+        if not self.filter:
+            quadratic = quadratic + 2.0 * p.l2 * p.paired(B @ B.T)
+        curved = quadratic
+        if not self.filter:
+            most = self.bound * float(np.max(p.label_weight / np.maximum(p.weight, 1e-300)))
+            curved = quadratic + most * (B @ B.T)
+        slope = self.H @ quadratic
+        slope -= (2.0 * p.xi) * self.xw
+        rows = None if self.uniform else np.maximum(p.weight, _SMALL * float(p.weight.max()))[:, None]
+        return Block(
+            self.H,
+            self.weighed(slope),
+            lambda d: self.weighed(d @ quadratic),
+            None if self.filter else lambda d: d @ B,
+            None if self.filter else lambda k: k @ B.T,
+            direction(curved, region, self.H, radius, rows=rows, thrift=thrift),
+            region,
+            thrift,
+        )
 
 
 def stack(problem: Problem, state: State) -> Array:
@@ -226,7 +291,7 @@ def solve_bcd(
     *,
     regions: Regions,
     radius: Radius | None,
-    n_inner: int = 10,
+    n_inner: int = 1,
     tol: float = 1e-6,
     max_iter: int = 500,
     tick: Callable[[], None] = lambda: None,
@@ -237,41 +302,34 @@ def solve_bcd(
     than ``tol`` of itself and no block was held by its radius.
     """
     _check_start(problem, start, regions)
-    sweep = Sweep(problem, start, projections(problem, start.W))
-    sizes = [max(1.0, float(np.linalg.norm(x))) for x in (start.W, start.B, stack(problem, start), start.H)]
-    steps: list[float | None] = [None] * 4
-    thrift = problem.l1 * problem.weight[:, None]
-    history = [sweep.value()]
+    sweeps = Sweeps(problem, start, regions)
+    sizes = [max(1.0, float(np.linalg.norm(x))) for x in (sweeps.W, sweeps.B, sweeps.x, sweeps.H)]
+    steps = [1.0] * 4
+    history = [sweeps.value()]
     for k in range(1, max_iter + 1):
         reach = radius(k) if radius is not None else np.inf
         held = False
 
-        def move(
-            index: int,
-            f: Restricted,
-            x: Array,
-            region: Region,
-            price: Array | float = 0.0,
-            reach: float = reach,
-        ) -> Array:
+        def move(index: int, make: Callable[[float], Block], reach: float = reach) -> Array:
             nonlocal held
             limit = reach * sizes[index]
-            new, steps[index] = descend(f, Block(region, x, limit, price), steps[index], n_inner)
-            held = held or float(np.linalg.norm(new - x)) > 0.999 * limit
+            block = make(limit)
+            if block.x.size == 0:
+                return block.x
+            new, steps[index] = descend(block, sweeps.labels, steps[index], n_inner)
+            if isfinite(reach):
+                held = held or float(np.linalg.norm(new - block.x)) > 0.999 * limit
             return new
 
-        W = move(0, sweep.dictionary(), sweep.state.W, regions.dictionary)
-        sweep = Sweep(problem, sweep.state._replace(W=W), projections(problem, W))
-        B = move(1, sweep.coefficients(), sweep.state.B, regions.coefficients)
-        sweep = replace(sweep, state=sweep.state._replace(B=B))
-        x = move(2, sweep.covariates(), stack(problem, sweep.state), regions.covariates)
-        sweep = replace(sweep, state=_unstack(problem, sweep.state, x))
-        H = move(3, sweep.codes(), sweep.state.H, regions.codes, thrift)
-        sweep = replace(sweep, state=sweep.state._replace(H=H))
-        history.append(sweep.value())
+        sweeps.place_dictionary(move(0, sweeps.dictionary))
+        sweeps.place_coefficients(move(1, sweeps.coefficients))
+        if not sweeps.joined(reach):
+            sweeps.x = move(2, sweeps.covariates)
+        sweeps.place_codes(move(3, sweeps.codes))
+        history.append(sweeps.value())
         tick()
         if not held and history[-2] - history[-1] <= tol * abs(history[-1]):
             return Solution(
-                sweep.state, tuple(history), f"objective fell by less than tol={tol:g} of itself", True
+                sweeps.state, tuple(history), f"objective fell by less than tol={tol:g} of itself", True
             )
-    return Solution(sweep.state, tuple(history), f"max_iter={max_iter} reached", False)
+    return Solution(sweeps.state, tuple(history), f"max_iter={max_iter} reached", False)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from ._base import SupervisedDictionary, table_dtype
 from ._label_codes import label_codes
@@ -36,7 +37,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
     .. math:: \sum_i -\log g_{y_i}(a_i) + \xi \|x_i - W h_i\|^2 + \lambda_1 \|h_i\|_1 + \lambda_2 (R + \|G\|^2),
 
-    :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature).
+    :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature); with nonnegative
+    atoms a tenth of R is :math:`\sum_k \|w_k\|^2 \|b_k\|^2`, so that like atoms do not cancel each other.
 
     Parameters
     ----------
@@ -172,7 +174,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix, covariates included
+        X : array, DataFrame, CSR matrix, or Dask array or dataframe (read in chunks, never held whole), covariates included
         y : array (n,) of labels
         sample_weight : array (n,), optional
             How often each row counts.
@@ -292,7 +294,7 @@ def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
     if y is None:
         msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(msg)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(np.asarray(y) if is_dask(y) else y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)

@@ -5,37 +5,63 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
-from ._bcd import Block, Sweep, descend
 from ._fit import plain_codes
+from ._lbfgs import _minimise
 from ._losses import Array, one_hot
-from ._objective import Problem, State, projections
-from ._regions import Region
+from ._objective import Problem, State, codes_gradient, projections
 
-_STEPS = 500
+_TOL = 1e-13
+_MAX_ITER = 2000
 
 
 def label_codes(problem: Problem, state: State, positive: bool) -> tuple[Array, Array]:
     """Codes (n x classes x r) that minimise a row's share of L under each label, and that share (n x classes)."""
-    p, (W, _, B, G, c) = problem, state
-    xw = projections(p, W)
-    plain = plain_codes(p, W, positive, xw)
-    n, classes = len(plain), p.n_outputs + 1
-    # ||x||^2 is the same under every label, but makes the shares parts of L
-    squares = np.asarray(p.X.multiply(p.X).sum(axis=1)).ravel() if hasattr(p.X, "multiply") else None
-    size = np.einsum("ij,ij->i", p.X, p.X) if squares is None else squares
+    W, (n, classes) = state.W, (problem.Y.shape[0], problem.n_outputs + 1)
+    xw = projections(problem, W)
+    plain = plain_codes(problem, W, positive, xw)
+    squares = _square_lengths(problem)
     codes, shares = np.empty((n, classes, W.shape[1])), np.empty((n, classes))
     for j in range(classes):
-        at = replace(p, Y=one_hot(np.full(n, j), classes))
-        f = Sweep(at, State(W, plain, B, G, c), xw).codes()
-        H, _ = descend(f, Block(Region(positive=positive), plain, np.inf, p.l1), None, _STEPS)
-        s = H @ B
-        rebuilt = size + np.sum(H * (H @ (W.T @ W) - 2.0 * xw), axis=1)
-        codes[:, j] = H
-        shares[:, j] = (
-            p.loss.value(s + p.Z @ G + c, at.Y)
-            + p.xi * rebuilt
-            + p.l1 * np.abs(H).sum(axis=1)
-            + p.l2 * np.sum(s * s, axis=1)
-        )
+        at = replace(problem, Y=one_hot(np.full(n, j), classes))
+        codes[:, j] = _codes(at, state._replace(H=plain), xw, positive)
+        shares[:, j] = problem.xi * squares + _shares(at, state._replace(H=codes[:, j]), xw)
     return codes, shares
+
+
+def _square_lengths(problem: Problem) -> Array:
+    X = problem.X
+    rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else (X * X).sum(axis=1)
+    return np.asarray(rows, dtype=np.float64).ravel()
+
+
+def _shares(problem: Problem, state: State, xw: Array) -> Array:
+    """What rows of weight 1 add to L, without xi ||x||^2."""
+    W, H, B, G, c = state
+    s = H @ B
+    share = problem.loss.value(s + problem.Z @ G + c, problem.Y)
+    share += problem.l2 * np.sum(H * (H @ problem.paired(B @ B.T)), axis=1)
+    share += problem.xi * np.sum(H * (H @ (W.T @ W) - 2.0 * xw), axis=1)
+    return np.asarray(share + problem.l1 * np.abs(H).sum(axis=1))
+
+
+def _codes(problem: Problem, state: State, xw: Array, positive: bool) -> Array:
+    """L-BFGS on all rows; with a price of both signs H is the difference of two nonnegative parts."""
+    split = problem.l1 > 0 and not positive
+
+    def value(parts: list[Array]) -> tuple[float, list[Array]]:
+        H = parts[0] - parts[1] if split else parts[0]
+        at = state._replace(H=H)
+        slope = codes_gradient(problem, at, xw)
+        level = float(_shares(problem, at, xw).sum())
+        if not split:
+            return level, [slope + problem.l1]
+        both = float(parts[0].sum() + parts[1].sum() - np.abs(H).sum())
+        return level + problem.l1 * both, [slope + problem.l1, problem.l1 - slope]
+
+    H = state.H
+    start = [np.maximum(H, 0.0), np.maximum(-H, 0.0)] if split else [H]
+    lower = [0.0] * len(start) if split or positive else None
+    parts, *_ = _minimise(value, start, tol=_TOL, max_iter=_MAX_ITER, lower=lower)
+    return parts[0] - parts[1] if split else parts[0]

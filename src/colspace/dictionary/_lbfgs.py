@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
+from .._rows import is_dask
 from ._codes import Mask, nonnegative_codes
 from ._losses import Array
 from ._objective import (
@@ -30,6 +31,7 @@ from ._start import leading_directions, nonnegative_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
 _STUCK = 2  # status of a failed line search
+_IDLE = 3  # iterations that fall too little and end it
 
 Tick = Callable[[], None]
 
@@ -52,7 +54,7 @@ def _minimise(
     lower: Sequence[float] | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[list[Array], list[float], str, bool]:
-    """L-BFGS(-B) until the objective falls by less than ``tol``, relatively; ``lower`` bounds each part."""
+    """L-BFGS(-B) until a few iterations lower the objective by less than ``tol`` each, relatively; ``lower`` bounds parts."""
     shapes = [np.shape(part) for part in start]
     history: list[float] = []
 
@@ -63,6 +65,8 @@ def _minimise(
     def record(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun))
         tick()
+        if len(history) > _IDLE and history[-1 - _IDLE] - history[-1] <= _IDLE * tol * abs(history[-1]):
+            raise StopIteration
 
     bounds = None
     if lower is not None:
@@ -70,7 +74,7 @@ def _minimise(
         bounds = np.column_stack([low, np.full(len(low), np.inf)])
     x, level, left = _pack(start), np.inf, max_iter
     while True:
-        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0}
+        options = {"maxiter": left, "maxfun": 20 * left, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
         found = minimize(
             packed, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
         )
@@ -83,7 +87,7 @@ def _minimise(
 
 
 def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
-    if found.status == 0:
+    if found.status in (0, 99):  # 99: the callback ended it
         return f"objective fell by less than tol={tol:g} of itself", True
     if found.status == _STUCK:
         return f"no step lowers the objective by tol={tol:g} of itself", True
@@ -97,7 +101,7 @@ def fit_coefficients(
     K, q, r = problem.n_outputs, problem.Z.shape[1], W.shape[1]
     feature = problem.model == "feature"
     s = H if feature else projections(problem, W)
-    inner = H.T @ (problem.weight[:, None] * H) if feature else W.T @ W
+    inner = problem.paired(H.T @ (problem.weight[:, None] * H) if feature else W.T @ W)
     scaled = scaling(problem, State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)))
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
@@ -133,7 +137,10 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
 
 def check_nonnegative(X: Any) -> None:
     """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
-    least = float(X.data.min(initial=0.0) if sparse.issparse(X) else X.min())
+    if sparse.issparse(X):
+        least = float(X.data.min(initial=0.0))
+    else:
+        least = float(X.min().compute() if is_dask(X) else X.min())
     if least < 0:
         msg = (
             f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "

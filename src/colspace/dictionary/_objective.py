@@ -5,7 +5,8 @@ activations a = X W B + Z G + c (filter) or a = H B + Z G + c (feature) with cov
 
     L = sum_i v_i loss(a_i, y_i) + sum_i w_i (xi ||x_i - W h_i||^2 + l1 |h_i|_1) + l2 (R + ||G||^2),
 
-R = ||W B||^2 (filter) or sum_i w_i ||B'h_i||^2 (feature), as in (10) and (12).
+R = ||W B||^2 (filter) or sum_i w_i ||B'h_i||^2 (feature), as in (10) and (12). Both are sums over pairs of atoms; ``apart`` is the
+share of R in which an atom meets itself alone, sum_k ||w_k||^2 ||b_k||^2, so that equal atoms of opposite effects cost something.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._rows import chunk_rows, reduce_rows
+from .._rows import as_array, chunk_rows, dask_partitions, is_dask, reduce_rows
 from ..moments import Additive
 from ._losses import Array, Logistic, Loss
 
@@ -40,6 +41,15 @@ class Problem:
     l2: float
     fit_intercept: bool
     chunk: int | None
+    apart: float = 0.0
+
+    def paired(self, products: Array) -> Array:
+        """Products of atoms, codes or coefficients (r x r) as the ridge weighs their pairs."""
+        return (
+            (1.0 - self.apart) * products + self.apart * np.diag(np.diag(products))
+            if self.apart
+            else products
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -52,9 +62,21 @@ class Problem:
         return self.chunk is None and sparse.issparse(self.X)
 
     @cached_property
+    def direct(self) -> bool:
+        """Whether products with X need no slices: they would make no copy of it."""
+        X = self.X
+        if self.chunk is not None or sparse.issparse(X):
+            return self.whole
+        return (
+            isinstance(X, np.ndarray)
+            and X.dtype == np.float64
+            and (X.flags.c_contiguous or X.flags.f_contiguous)
+        )
+
+    @cached_property
     def energy(self) -> float:
         """sum_i w_i ||x_i||^2."""
-        return float(reduce_rows(_energy, self.X, self.weight, chunk=self.chunk))
+        return energy(self, self.weight)
 
 
 class State(NamedTuple):
@@ -100,8 +122,9 @@ def make_problem(
     label_weight: Any = None,
     fit_intercept: bool = True,
     chunk: int | None = None,
+    apart: float = 0.0,
 ) -> Problem:
-    """Checked problem; ``weight`` (w) counts rows in the whole objective, ``label_weight`` (v / w) in the labels' loss alone."""
+    """Checked problem; X may be a Dask array (labels and covariates are loaded). ``weight`` (w) counts rows in the whole objective, ``label_weight`` (v / w) in the labels' loss alone."""
     if model not in ("filter", "feature"):
         msg = (
             f"model={model!r} is unknown; use 'filter' (labels from X W) or 'feature' (labels from the codes)"
@@ -117,13 +140,14 @@ def make_problem(
     if Y.ndim != 2 or Y.shape[0] != n:
         msg = f"Y has shape {Y.shape}; it must be n x K with n = {n}, the rows of X (see one_hot)"
         raise ValueError(msg)
-    Z = np.zeros((n, 0)) if covariates is None else covariates
+    Y, Z = (np.asarray(a) if is_dask(a) else a for a in (Y, covariates))
+    Z = np.zeros((n, 0)) if Z is None else Z
     if Z.ndim != 2 or Z.shape[0] != n:
         msg = f"covariates have shape {Z.shape}; they must be n x q with n = {n}, the rows of X"
         raise ValueError(msg)
     w = _weights(weight, n, "weight")
     v = w * _weights(label_weight, n, "label_weight")
-    return Problem(X, Y, Z, w, v, loss or Logistic(), model, xi, l1, l2, fit_intercept, chunk)
+    return Problem(X, Y, Z, w, v, loss or Logistic(), model, xi, l1, l2, fit_intercept, chunk, apart)
 
 
 def _weights(weight: Any, n: int, name: str) -> Array:
@@ -136,7 +160,8 @@ def _weights(weight: Any, n: int, name: str) -> Array:
     return w
 
 
-def _energy(X: Any, weight: Array) -> Any:
+def row_energy(X: Any, weight: Array) -> Any:
+    """sum_i weight_i ||x_i||^2 of some rows."""
     if sparse.issparse(X):
         rows = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     else:
@@ -219,7 +244,7 @@ def value_of(problem: Problem, at: Coefficients, sums: Sums) -> float:
     W, B, G, _ = at
     gram = W.T @ W
     rebuilt = problem.energy - 2.0 * sums.cross + float(np.sum(sums.gram * gram))
-    inner = gram if problem.model == "filter" else sums.gram
+    inner = problem.paired(gram if problem.model == "filter" else sums.gram)
     ridge = float(np.sum(B * (inner @ B)) + np.sum(G * G))
     return sums.label + problem.xi * rebuilt + problem.l2 * ridge
 
@@ -229,11 +254,11 @@ def gradient_of(problem: Problem, at: Coefficients, sums: Sums) -> Coefficients:
     W, B, G, _ = at
     dW = 2.0 * problem.xi * (W @ sums.gram - sums.xh)
     if problem.model == "filter":
-        dW += (sums.xk + 2.0 * problem.l2 * (W @ B)) @ B.T
+        dW += sums.xk @ B.T + 2.0 * problem.l2 * (W @ problem.paired(B @ B.T))
         inner = W.T @ W
     else:
         inner = sums.gram
-    dB = sums.sk + 2.0 * problem.l2 * (inner @ B)
+    dB = sums.sk + 2.0 * problem.l2 * (problem.paired(inner) @ B)
     dG = sums.zk + 2.0 * problem.l2 * G
     return Coefficients(dW, dB, dG, sums.k if problem.fit_intercept else np.zeros_like(sums.k))
 
@@ -246,22 +271,36 @@ def without_codes(state: State) -> Coefficients:
 def projections(problem: Problem, W: Array) -> Array:
     """X W, by chunks."""
     X = problem.X
-    if problem.whole:
+    if problem.direct:
         return np.asarray(X @ W)
+    if is_dask(X):
+        import dask
+
+        parts = dask_partitions(X)[0]
+        done = dask.compute(*(dask.delayed(_forward, pure=False)(part, W) for part in parts))
+        return np.concatenate(done)
     step = problem.chunk or chunk_rows(X)
-    return np.concatenate([np.asarray(X[i : i + step] @ W) for i in range(0, X.shape[0], step)])
+    return np.concatenate([_forward(X[i : i + step], W) for i in range(0, X.shape[0], step)])
+
+
+def _forward(X: Any, W: Array) -> Array:
+    return np.asarray(as_array(X) @ W, dtype=np.float64)
+
+
+def _back(X: Any, right: Array) -> Array:
+    return np.asarray(X.T @ right, dtype=np.float64)
 
 
 def transposed(problem: Problem, right: Array) -> Array:
     """X' right, by chunks."""
-    X = problem.X
-    if problem.whole:
-        return np.asarray(X.T @ right)
-    step = problem.chunk or chunk_rows(X)
-    total = np.zeros((X.shape[1], right.shape[1]))
-    for i in range(0, X.shape[0], step):
-        total += X[i : i + step].T @ right[i : i + step]
-    return total
+    if problem.direct:
+        return np.asarray(problem.X.T @ right)
+    return reduce_rows(_back, problem.X, right, chunk=problem.chunk)
+
+
+def energy(problem: Problem, weight: Array) -> float:
+    """sum_i weight_i ||x_i||^2."""
+    return float(reduce_rows(row_energy, problem.X, weight, chunk=problem.chunk))
 
 
 def activations(problem: Problem, state: State, xw: Array | None = None) -> Array:
@@ -278,15 +317,22 @@ def codes_gradient(problem: Problem, state: State, xw: Array | None = None) -> A
     gradient = 2.0 * problem.xi * w * (H @ (W.T @ W) - xw)
     if problem.model == "feature":
         slope = problem.loss.slope(activations(problem, state), problem.Y)
-        gradient += (problem.label_weight[:, None] * slope + 2.0 * problem.l2 * w * (H @ B)) @ B.T
+        gradient += (problem.label_weight[:, None] * slope) @ B.T
+        gradient += 2.0 * problem.l2 * w * (H @ problem.paired(B @ B.T))
     return gradient
 
 
-def objective(problem: Problem, state: State) -> float:
-    """L whole."""
-    at = without_codes(state)
-    sums = row_sums(problem, at, state.H)
-    return value_of(problem, at, sums) + problem.l1 * sums.size
+def objective(problem: Problem, state: State, xw: Array | None = None) -> float:
+    """L whole; ``xw`` = X W when it is known."""
+    W, H, B, G, _ = state
+    xw = projections(problem, W) if xw is None else xw
+    wh = problem.weight[:, None] * H
+    inner, gram = W.T @ W, H.T @ wh
+    rebuilt = problem.energy - 2.0 * float(np.vdot(wh, xw)) + float(np.vdot(inner, gram))
+    pairs = problem.paired(inner if problem.model == "filter" else gram)
+    ridge = float(np.vdot(B, pairs @ B) + np.vdot(G, G))
+    label = float(problem.label_weight @ problem.loss.value(activations(problem, state, xw), problem.Y))
+    return label + problem.xi * rebuilt + problem.l1 * float(np.abs(wh).sum()) + problem.l2 * ridge
 
 
 def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:

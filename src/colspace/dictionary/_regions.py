@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from scipy.optimize import brentq
@@ -27,10 +28,13 @@ class Region:
 
     def project(self, x: Array, threshold: Array | float = 0.0) -> Array:
         """Nearest point of the set; with ``threshold`` t the minimum of ||z - x||^2 / 2 + sum t |z| on it."""
+        priced = isinstance(threshold, np.ndarray) or threshold != 0.0
         if self.positive:
-            x = np.maximum(x - threshold, 0.0)
-        elif np.any(threshold):
+            x = np.maximum(x - threshold if priced else x, 0.0)
+        elif priced:
             x = np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+        if not isfinite(self.norm):
+            return x
         size = float(np.linalg.norm(x))
         if size > self.norm:
             x = x * (self.norm / size)
@@ -111,7 +115,7 @@ def nearest(x: Array, region: Region, centre: Array, radius: float, threshold: A
     With s in [0, 1] the answer is project(c + s (x - c), s t), at the s whose distance from c is the radius.
     """
     free = region.project(x, threshold)
-    if not np.isfinite(radius) or np.linalg.norm(free - centre) <= radius:
+    if not isfinite(radius) or np.linalg.norm(free - centre) <= radius:
         return free
     away = x - centre
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
 
+from .._rows import is_dask
 from .._sklearn_compat import _fit_context
 from ._base import SupervisedDictionary, table_dtype
 from ._losses import Squared
@@ -86,7 +87,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix, covariates included
+        X : array, DataFrame, CSR matrix, or Dask array or dataframe (read in chunks, never held whole), covariates included
         y : array (n,) or (n, q) of numbers
         sample_weight : array (n,), optional
             How often each row counts.
@@ -105,7 +106,13 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         if y is None:
             msg = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ValueError(msg)
-        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
+        y = check_array(
+            np.asarray(y) if is_dask(y) else y,
+            ensure_2d=False,
+            dtype="numeric",
+            input_name="y",
+            estimator=self,
+        )
         check_consistent_length(table, y)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)

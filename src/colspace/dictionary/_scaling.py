@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_triangular
 
 from .._rows import reduce_rows
 from ._losses import Array
@@ -56,7 +56,7 @@ class Whitener:
 
     def out(self, G: Array, c: Array) -> tuple[Array, Array]:
         """G and the intercept of the labels from whitened ones."""
-        G = self._solve(G)
+        G = self.inverse[:, None] * G if self.R.ndim == 1 else self.inverse @ G
         return G, c / self.s - self.mean @ G
 
     def into(self, G: Array, c: Array) -> tuple[Array, Array]:
@@ -65,12 +65,13 @@ class Whitener:
 
     def pull(self, dG: Array, dc: Array) -> tuple[Array, Array]:
         """Gradients by the whitened ones."""
-        return self._solve(dG - self.mean[:, None] * dc, 1), dc / self.s
+        dG = dG - self.mean[:, None] * dc
+        return self.inverse[:, None] * dG if self.R.ndim == 1 else self.inverse.T @ dG, dc / self.s
 
-    def _solve(self, G: Array, transpose: int = 0) -> Array:
-        if self.R.ndim == 1:
-            return G / self.R[:, None]
-        return np.asarray(solve_triangular(self.R, G, trans=transpose, check_finite=False)) if G.size else G
+    @cached_property
+    def inverse(self) -> Array:
+        """R^-1."""
+        return np.asarray(1.0 / self.R if self.R.ndim == 1 else np.linalg.inv(self.R), dtype=np.float64)
 
 
 def whitener(problem: Problem) -> Whitener:

@@ -32,10 +32,11 @@ from ..displays import (
     ReliabilityDisplay,
     SingularValuesDisplay,
 )
-from ..displays._style import pyplot
 from ..metrics import coverage, smae
 from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
+from ._demo_atoms import atoms_section
+from ._demo_report import print_table, save_displays
 
 #: The three natural blocks of the breast cancer table: ten measurements of cell nuclei, each as the mean over
 #: nuclei, its standard error, and the mean of the three largest.
@@ -302,30 +303,8 @@ SECTIONS: list[Callable[[Path, Any], None]] = [
     interaction_section,
     labels_section,
     gaps_section,
+    atoms_section,
 ]
-
-
-def save_displays(displays: dict[str, Any], out: Path, console: Any) -> None:
-    """Write each picture under its name."""
-    for name, display in displays.items():
-        path = out / f"{name}.png"
-        display.figure_.savefig(path, dpi=150)
-        pyplot().close(display.figure_)
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
-
-
-def print_table(console: Any, rows: Sequence[Row]) -> None:
-    """Print rows of equal keys as a table; a line wherever the second column changes."""
-    from rich.table import Table
-
-    table = Table()
-    for i, column in enumerate(rows[0]):
-        table.add_column(column, justify="left" if i == 0 else "right")
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
-        second = list(row)[1]
-        last = following is None or following[second] != row[second]
-        table.add_row(*(str(value) for value in row.values()), end_section=last)
-    console.print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

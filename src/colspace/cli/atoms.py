@@ -1,0 +1,343 @@
+"""``colspace atoms``: atoms or topics that rebuild a table and predict its label."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._group import one_line_errors
+from ._words import in_options, warnings_on_stderr
+from .impute import _WrongUse
+from .reduce import _distinct, _NumberOr
+
+_PHRASES = (
+    (r"drop the sign constraint \(positive=False\)", "drop the sign constraint with --free"),
+    (
+        r"shift X by its column minima \(X - X\.min\(axis=0\)\)",
+        "subtract each column's least value in the table",
+    ),
+    (r"positive=False", "--free"),
+    (r" or tol \(now [^)]*\)", ""),
+    (r"\bxi=", "--xi "),
+    (r"\bl1=", "--l1 "),
+    (r"\bthreshold='?(\w+)'?", r"--threshold \1"),
+    (r"\bclass_weight=", "--class-weight "),
+    (r"The '(xi|l1|threshold)' parameter of \w+", r"--\1"),
+    (r"\bmax_iter=(\d+)", r"--max-iter \1"),
+    (r"(?<![-\w])max_iter\b", "--max-iter"),
+)
+
+
+def _words(text: str) -> str:
+    """A message of the library in the words of this command."""
+    for pattern, option in _PHRASES:
+        text = re.sub(pattern, option, text)
+    return in_options(text)
+
+
+def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    found = re.fullmatch(r"\s*([1-9]\d*)\s*[xX,]\s*([1-9]\d*)\s*", given)
+    if found is None:
+        msg = f"{given!r} is not of the form HEIGHTxWIDTH, e.g. 28x28"
+        raise click.BadParameter(msg, ctx=ctx, param=param)
+    return int(found[1]), int(found[2])
+
+
+@click.command("atoms")
+@click.argument("table")
+@click.option("-y", "--label", required=True, metavar="COLUMN", help="Column of class labels.")
+@click.option(
+    "-t",
+    "--text",
+    "texts",
+    multiple=True,
+    callback=_distinct,
+    metavar="COLUMN",
+    help="Column of text, whose words (TF-IDF) the atoms are made of: topics. Repeatable: texts are joined. Without it "
+    "atoms are made of all columns of numbers.",
+)
+@click.option(
+    "-c",
+    "--covariates",
+    multiple=True,
+    metavar="A,B",
+    help="Columns that help to predict but are in no atom, names or shell patterns with commas; repeatable. Numbers are "
+    "scaled, categories one-hot encoded.",
+)
+@click.option("--drop", multiple=True, metavar="PATTERN", help="Leave out columns; repeatable.")
+@click.option(
+    "-r", "--components", type=click.IntRange(1), default=20, show_default=True, help="Number of atoms."
+)
+@click.option(
+    "--xi",
+    type=_NumberOr(float, "auto"),
+    default="auto",
+    show_default=True,
+    help="Weight of the reconstruction against that of the labels; auto lets both count alike.",
+)
+@click.option(
+    "--model",
+    "kind",
+    type=click.Choice(["filter", "feature"]),
+    default="filter",
+    show_default=True,
+    help="Predict from the row filtered by the atoms, or from its code.",
+)
+@click.option("--free", is_flag=True, help="Atoms and codes of any sign; nonnegative otherwise.")
+@click.option(
+    "--l1", type=click.FloatRange(0), default=0.0, show_default=True, help="Penalty that makes codes sparse."
+)
+@click.option(
+    "--threshold",
+    type=_NumberOr(float, "youden", "f1"),
+    default="0.5",
+    show_default=True,
+    help="Two classes: probability from which the second is predicted, or how to choose it.",
+)
+@click.option(
+    "--class-weight",
+    type=click.Choice(["none", "balanced"]),
+    default="none",
+    show_default=True,
+    help="balanced: every class weighs alike.",
+)
+@click.option(
+    "--image-shape", callback=_image_shape, metavar="28x28", help="Rows are images: draw the atoms as such."
+)
+@click.option(
+    "--words",
+    type=click.IntRange(1),
+    default=2500,
+    show_default=True,
+    help="Words to keep, the most frequent.",
+)
+@click.option(
+    "--stop-words",
+    type=click.Choice(["english", "none"]),
+    default="english",
+    show_default=True,
+    help="Words to leave out.",
+)
+@click.option(
+    "--test",
+    "share",
+    type=click.FloatRange(0, 0.9),
+    default=0.2,
+    show_default=True,
+    help="Share of rows held out for the scores, equal texts together; 0 fits all rows.",
+)
+@click.option(
+    "--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Iterations at most."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of split and start."
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Directory for the tables, scores and pictures.",
+)
+@click.option(
+    "--save", "target", metavar="FILE", help="Write the fitted pipeline, encoder included, here (.skops)."
+)
+@one_line_errors(_words, _WrongUse)
+def command(
+    table: str,
+    label: str,
+    texts: tuple[str, ...],
+    covariates: tuple[str, ...],
+    drop: tuple[str, ...],
+    components: int,
+    xi: Any,
+    kind: str,
+    free: bool,
+    l1: float,
+    threshold: Any,
+    class_weight: str,
+    image_shape: tuple[int, int] | None,
+    words: int,
+    stop_words: str,
+    share: float,
+    max_iter: int,
+    seed: int,
+    out: Path,
+    target: str | None,
+) -> None:
+    """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
+
+    TABLE is a CSV, TSV or Parquet file, or - for CSV on standard input. Prints scores on held-out rows beside those of
+    NMF with logistic regression, and writes to the directory: topics.csv or atoms.csv, coefficients.csv,
+    scores.json, and pictures where matplotlib is installed. All come from the rows that were not held out.
+
+    \b
+    Example:
+      colspace atoms jobs.csv --label fraudulent --text description \\
+          --covariates telecommuting,has_company_logo --components 20 --out topics
+      colspace atoms digits.csv --label digit --image-shape 28x28 --components 25 --out parts
+    """
+    _check_options(texts, image_shape)
+    from ..dictionary import SupervisedDictionaryClassifier
+    from ..io import check_model_target, read_table
+    from ._atoms_fit import (
+        cancelled,
+        compare,
+        draw,
+        encode,
+        encode_more,
+        save_pipeline,
+        write_scores,
+        write_tables,
+    )
+    from ._atoms_table import check_image, make_task, split_rows
+
+    if target is not None:
+        inside = Path(target).absolute().parent == out.absolute() and not out.exists()
+        check_model_target(Path(target).name if inside else target)  # the directory is made later
+    with warnings_on_stderr("Note"):
+        frame = read_table(table, text=texts)
+        task = make_task(frame, label, texts, covariates, drop)
+    check_image(task, image_shape)
+    train, test = split_rows(task, share, seed)
+    encoded = encode(task, train, words, None if stop_words == "none" else stop_words)
+    model = SupervisedDictionaryClassifier(
+        components,
+        model=kind,
+        xi=xi,
+        positive=not free,
+        l1=l1,
+        covariates=encoded.covariates or None,
+        class_weight=None if class_weight == "none" else class_weight,
+        threshold=threshold,
+        max_iter=max_iter,
+        random_state=seed,
+    )
+    y = task.y[train]
+    held = len(test) > 0
+    with warnings_on_stderr("Warning"):
+        model.fit(encoded.X, y)
+        X_test = encode_more(encoded, task, test) if held else encoded.X
+        scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
+    for note in cancelled(model):
+        click.echo(f"Note: {note}", err=True)
+    _make_directory(out, table)
+    wrote = write_tables(model, encoded, task, out)
+    summary = {
+        "rows": len(task.y),
+        "fitted": len(train),
+        "held_out": len(test),
+        "classes": [str(c) for c in model.classes_],
+        "columns": encoded.width,
+        "covariates": encoded.names[encoded.width :],
+        "components": components,
+        "xi": float(model.xi_),
+        "threshold": float(model.threshold_) if len(model.classes_) == 2 else None,
+        "iterations": int(model.n_iter_),
+        "seed": seed,
+        "scores": scores,
+    }
+    wrote.append(write_scores(summary, out))
+    try:
+        wrote += draw(model, encoded, task, image_shape, out)
+    except ImportError:
+        click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
+    if target is not None:
+        save_pipeline(encoded, model, target)
+        wrote.append(Path(target))
+    _print(summary, task, model, encoded, wrote, pictured=image_shape is not None)
+
+
+def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
+    """Refuse options that would be ignored."""
+    from click.core import ParameterSource
+
+    ctx = click.get_current_context()
+    if texts and image_shape is not None:
+        msg = "--image-shape draws rows of pixels, and --text makes atoms of words; choose one"
+        raise click.UsageError(msg)
+    for name, option in (("words", "--words"), ("stop_words", "--stop-words")):
+        if not texts and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            msg = f"{option} is about words, so it needs --text"
+            raise click.UsageError(msg)
+
+
+def _make_directory(out: Path, table: str) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("topics.csv", "atoms.csv", "coefficients.csv"):
+        path = out / name
+        if table != "-" and path.exists() and path.samefile(table):
+            msg = f"{path} is the table itself, which is never overwritten; give --out another directory"
+            raise ValueError(msg)
+
+
+# ---------------------------------------------------------------------- what is printed
+
+
+def _print(
+    summary: dict[str, Any], task: Any, model: Any, encoded: Any, wrote: list[Path], *, pictured: bool
+) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    rows, held = summary["rows"], summary["held_out"]
+    scored = f"{held} rows held out" if held else "scores of the rows that were fitted, so they flatter"
+    what = "words" if task.text is not None else "columns"
+    title = (
+        f"{rows} rows, {len(summary['classes'])} classes; {summary['components']} atoms of {summary['columns']} {what}"
+        f"{f', {len(encoded.covariates)} covariates' if encoded.covariates else ''}; {scored}"
+    )
+    two = len(summary["classes"]) == 2
+    table = Table(
+        title=escape(title),
+        caption=f"F1: {'of class ' + escape(summary['classes'][1]) if two else 'mean over classes'}; reconstruction error: "
+        "squared, relative to the rows' squares",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("method")
+    columns = ("accuracy", "F1", "AUC", "reconstruction error")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for method, values in summary["scores"].items():
+        cells = [values.get(column, math.nan) for column in columns]
+        table.add_row(method, *("-" if math.isnan(cell) else f"{cell:.3f}" for cell in cells))
+    console.print(table)
+    if not pictured:
+        _print_atoms(console, task, model, encoded)
+    chosen = f", threshold {summary['threshold']:.3g}" if two else ""
+    console.print(f"xi {summary['xi']:.3g}{chosen}, {summary['iterations']} iterations")
+    console.print(f"wrote {', '.join(escape(str(path)) for path in wrote)}", soft_wrap=True)
+
+
+def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:
+    """The leading words or columns of each atom, with the coefficient times the deviation of what it multiplies."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ..displays import TopicsDisplay
+    from ..displays._dictionary import dictionary_of
+
+    found = dictionary_of(model, encoded.X, encoded.names)
+    topics = TopicsDisplay(found.atoms, found.names, found.coefficients, found.targets, n_words=8).frame()
+    table = Table(
+        caption="coefficients are times the standard deviation of what they multiply", caption_justify="left"
+    )
+    several = len(found.targets) > 1
+    table.add_column("atom", justify="right")
+    if several:
+        table.add_column("for class")
+    table.add_column("coefficient" if several else f"for {escape(found.targets[0])}", justify="right")
+    table.add_column("leading words" if task.text is not None else "leading columns", overflow="fold")
+    for (atom, target, value), group in topics.groupby(["component", "target", "coefficient"], sort=False):
+        first = [str(atom), escape(str(target))] if several else [str(atom)]
+        table.add_row(*first, f"{value:+.2f}", escape(", ".join(group["word"])))
+    console.print(table)
