@@ -89,7 +89,7 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
             xi=choice[0] * np.log(2) / square,
             l2=choice[1] * square,
             covariates=columns if Z.shape[1] else None,
-            max_iter=300,
+            max_iter=100,
             tol=1e-5,
             random_state=seed,
             **parameters,
