@@ -38,6 +38,8 @@ Array = NDArray[np.float64]
 XIS = (0.01, 1.0)
 RIDGE = 2.0  # nu of the published figures
 SWEEPS = {True: 60, False: 300}
+PUBLISHED = "published sweeps"
+SOLVERS = ("quasi-Newton", "block descent", "block descent, radius", "lifted gradient", PUBLISHED)
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                             for name, solve in solvers(problem, positive, SWEEPS[quick]).items()
                         }
                         if positive and model == "filter" and not problem.Z.shape[1]:
-                            panels[data, model, positive, xi]["published sweeps"] = published(
-                                problem, atoms, rng
-                            )
+                            panels[data, model, positive, xi][PUBLISHED] = published(problem, atoms, rng)
                         advance()
     rows, summary = tabulate(panels)
     title = "Objective above the best value that any solver reached"
@@ -214,7 +214,8 @@ def draw(title: str, panels: Any) -> Any:
         ax.set_axis_off()
     for ax, ((data, model, positive, xi), traces) in zip(axes.flat, panels.items(), strict=False):
         best = min(float(trace.values.min()) for trace in traces.values())
-        for i, (name, trace) in enumerate(traces.items()):
+        for name, trace in traces.items():
+            i = SOLVERS.index(name)
             excess = np.maximum(trace.values / best - 1.0, 1e-8)
             every = max(1, len(excess) // 8)
             style = {"color": COLOURS[i], "marker": MARKERS[i], "markevery": every, "markersize": 4}
@@ -224,5 +225,6 @@ def draw(title: str, panels: Any) -> Any:
         ax.set_xlabel("seconds")
         tidy(ax)
     axes[0, 0].set_ylabel("relative excess")
-    axes[0, 0].legend(frameon=False, fontsize="x-small")
+    lines_of = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
+    figure.legend(lines_of.values(), lines_of.keys(), loc="outside lower center", ncols=5, frameon=False)
     return figure
