@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "BilinearPairRegressor",
     "ConstantColumnWarning",
     "CopulaImputer",
     "HeavyTailWarning",
     "JointReduction",
+    "PairRegressor",
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
@@ -19,6 +21,7 @@ __all__ = [
     "SteinReductionCV",
     "StructuredOLS",
     "reduce_rows",
+    "spectral_features",
     "stack_blocks",
     "tail_index",
 ]
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
+    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
         JointReduction,
         PrincipalHessian,
@@ -42,10 +46,13 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "BilinearPairRegressor": "pairs",
     "ConstantColumnWarning": "_validation",
     "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
+    "PairRegressor": "pairs",
     "reduce_rows": "_rows",
+    "spectral_features": "pairs",
     "stack_blocks": "_blocks",
     "tail_index": "_response",
 }

@@ -10,6 +10,7 @@ from ._copula import (
     make_ratings,
 )
 from ._joint import JointData, make_additive, make_bilinear, make_even, make_rbf
+from ._pairs import GeneDiseaseData, PairsData, load_gene_disease, make_pairs
 from ._real import MnistData, PatchSeqData, load_mnist, load_patchseq
 from ._stein import MultipleResponseData, make_multiple_response
 
@@ -17,11 +18,14 @@ __all__ = [
     "COPULA_SETTINGS",
     "CopulaData",
     "CopulaTruth",
+    "GeneDiseaseData",
     "JointData",
     "MnistData",
     "MultipleResponseData",
+    "PairsData",
     "PatchSeqData",
     "RatingsData",
+    "load_gene_disease",
     "load_mnist",
     "load_patchseq",
     "load_ratings",
@@ -30,6 +34,7 @@ __all__ = [
     "make_copula",
     "make_even",
     "make_multiple_response",
+    "make_pairs",
     "make_ratings",
     "make_rbf",
 ]
