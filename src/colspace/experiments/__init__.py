@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, str] = {
     "copula-reliability": "colspace.experiments.copula_reliability",
     "copula-rank": "colspace.experiments.copula_rank",
     "copula-ratings": "colspace.experiments.copula_ratings",
+    "pairs-gene-disease": "colspace.experiments.pairs_gene_disease",
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]

@@ -157,7 +157,7 @@ def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, f
     for fold in folds:
         for shrinkage in grid.shrinkage:
             left, right = embeddings(fold.moments, problem.reduction, problem.n_components, shrinkage)
-            found = _grid_scores(
+            found = grid_scores(
                 left(A[fold.test]), left(A[fold.train]), right(B), fold.candidates, fold.seen, grid
             )
             for (h, g), scores in found:
@@ -180,7 +180,7 @@ def _candidates(held_out: Any, n: int, rng: np.random.Generator) -> Index:
     return np.sort(np.concatenate([partners, rng.permutation(others)[:more]]))
 
 
-def _grid_scores(
+def grid_scores(
     test: Array, train: Array, right: Array, candidates: Index, seen: Links, grid: Grid
 ) -> Iterator[tuple[tuple[float, float], Any]]:
     """Predictions for every pair of bandwidths, one at a time; single precision, enough to compare settings."""
