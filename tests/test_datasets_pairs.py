@@ -58,7 +58,7 @@ def test_load_gene_disease(arrays, tmp_path, monkeypatch):
 
 def test_load_gene_disease_says_what_is_missing(arrays, tmp_path, monkeypatch):
     monkeypatch.delenv("COLSPACE_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="COLSPACE_DATA is not set.*dhimmel/disgenet"):
+    with pytest.raises(FileNotFoundError, match=r"COLSPACE_DATA is not set.*dhimmel/disgenet"):
         load_gene_disease()
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_gene_disease(tmp_path)

@@ -8,7 +8,7 @@ from scipy import sparse
 from colspace import JointReduction, PairRegressor, stack_blocks
 from colspace.datasets import make_pairs
 from colspace.metrics import nsee, recall_at_k
-from colspace.pairs import _kernel, _ranking
+from colspace.pairs import _kernel, _ranking, _tune
 
 
 def small(seed=0, m=14, n=11, p=4, q=3):
@@ -271,3 +271,30 @@ def test_auto_with_observed_scores_minimises_their_error():
     assert (model.cv_results_["mean_score"] <= 0).all()
     wide = PairRegressor(2, shrinkage=0.3, bandwidth=1.0).fit(A[:150], B, Y[:150], "observed")
     assert error < np.mean((wide.predict(A[150:]) - scores[150:]) ** 2)
+
+
+@pytest.mark.parametrize("n_top", [1, 3, 9, 10])
+def test_score_of_the_search_is_recall_averaged_over_log_k(n_top):
+    rng = np.random.default_rng(0)
+    for levels in (3, 1000):
+        scores = rng.integers(0, levels, (6, 10)).astype(np.float32)
+        rows, columns = np.nonzero(rng.random((6, 10)) < 0.4)
+        expected = []
+        for i in np.unique(rows):
+            gains = []
+            for j in columns[rows == i]:
+                middle = np.sum(scores[i] > scores[i, j]) + (np.sum(scores[i] == scores[i, j]) + 1) / 2
+                gains.append(max(0.0, 1 - np.log(middle) / np.log(n_top + 1)))
+            expected.append(np.mean(gains))
+        assert _tune.top_score(scores, rows, columns, n_top) == pytest.approx(np.mean(expected))
+
+
+def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):
+    monkeypatch.setattr(_tune, "CANDIDATES", 50)
+    monkeypatch.setattr(_tune, "SAMPLE", 40)
+    A, B, Y, _ = make_pairs(60, 90, 6, 2, rng=0)
+    chosen = _tune._candidates(Y[:5], 90, np.random.default_rng(0))
+    assert len(np.unique(chosen)) == len(chosen) == 40
+    assert all(set(Y[[i]].indices) & set(chosen) for i in range(5))
+    model = PairRegressor(2).fit(A, B, Y)
+    assert 0 < model.cv_results_["mean_score"].max() < 1

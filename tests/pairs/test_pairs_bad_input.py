@@ -161,7 +161,7 @@ def test_settings_that_make_no_sense(data):
     for wrong in ((1.0,), (1.0, 2.0, 3.0), (0.1, -1.0), ("a", 1.0), (np.inf, 1.0)):
         with pytest.raises(ValueError, match="must be 'auto', a positive number, or two of them"):
             fixed(bandwidth=wrong).fit(*data)
-    with pytest.raises(ValueError, match="shrinkage=0.1 belongs to whitened features"):
+    with pytest.raises(ValueError, match=r"shrinkage=0.1 belongs to whitened features"):
         fixed(reduction="pca").fit(*data)
     A, B, Y = data
     with pytest.raises(ValueError, match="2 folds need as many left entities with links, and there are 1"):

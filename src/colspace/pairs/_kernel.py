@@ -14,7 +14,7 @@ from ._links import Links
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-CHUNK = 2**24  # numbers in one chunk of a kernel (128 MB)
+CHUNK = 2**25  # numbers in one chunk of a kernel (256 MB)
 _ROWS = 4096  # left entities in one chunk at most
 _SAMPLE = 1000  # entities behind a median distance
 

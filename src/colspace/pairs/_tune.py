@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ Index = NDArray[np.intp]
 SHRINKAGES = (0.3, 0.1, 0.5, 0.8)  # the first is tried with all bandwidths
 LEFT = RIGHT = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 HELD_OUT = 600  # left entities whose predictions are looked at
-CANDIDATES = 4000  # right entities among which partners are ranked
+CANDIDATES = 4000  # right entities up to which all are ranked
+SAMPLE = 2000  # as many are beyond that
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,19 @@ def top_score(scores: Any, rows: Index, columns: Index, n_top: int) -> float:
 
     It is the recall at k averaged over k = 1..n_top on a logarithmic scale.
     """
-    own = scores[rows, columns][:, None]
-    above = np.sum(scores[rows] > own, axis=1)
-    tied = np.sum(scores[rows] == own, axis=1)
+    n = scores.shape[1]
+    best = np.partition(scores, max(n - n_top - 1, 0), axis=1)[:, max(n - n_top - 1, 0) :]
+    least = best.min(axis=1, keepdims=True)
+    own = scores[rows, columns]
+    above = np.sum(best[rows] > own[:, None], axis=1)
+    tied = np.sum(best[rows] == own[:, None], axis=1)
+    last = own == least[rows, 0]  # ties with the last of the best may go on beyond them
+    tied = np.where(last, np.sum(scores == least, axis=1)[rows], tied)
     gain = np.maximum(0.0, 1.0 - np.log(above + (tied + 1) / 2) / np.log(n_top + 1))
-    each = np.bincount(rows, weights=gain) / np.maximum(np.bincount(rows), 1)
-    return float(np.mean(each[np.bincount(rows) > 0]))
+    gain[own < least[rows, 0]] = 0.0
+    count = np.bincount(rows)
+    each = np.bincount(rows, weights=gain)[count > 0] / count[count > 0]
+    return float(np.mean(each))
 
 
 def squared_score(scores: Any, rows: Index, columns: Index, truth: Array) -> float:
@@ -119,7 +128,7 @@ def tune(
     """Settings with their mean score over folds of held-out left entities, larger is better.
 
     Zero-filled scores: how far up the list a held-out entity's partners stand (`top_score`). Observed ones: minus
-    the squared error. At most HELD_OUT entities are looked at, among at most about CANDIDATES partners. All
+    the squared error. At most HELD_OUT entities are looked at, among a sample of partners when there are many. All
     bandwidths are tried with the first shrinkage, then the other shrinkages around the best of them.
     """
     folds = list(_folds(problem, n_splits, rng))
@@ -153,8 +162,8 @@ def _folds(problem: Problem, n_splits: int, rng: np.random.Generator) -> Iterato
 def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, float]:
     A, B = problem.A, problem.B
     total = dict.fromkeys(grid.settings, 0.0)
-    n_top = min(problem.n_top, len(B))
     for fold in folds:
+        n_top = max(1, round(min(problem.n_top, len(B)) * len(fold.candidates) / len(B)))
         for shrinkage in grid.shrinkage:
             left, right = embeddings(fold.moments, problem.reduction, problem.n_components, shrinkage)
             found = grid_scores(
@@ -171,13 +180,14 @@ def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, f
 
 
 def _candidates(held_out: Any, n: int, rng: np.random.Generator) -> Index:
-    """All right entities, or the held-out ones' partners and a sample of the others."""
+    """All right entities, or a sample: about as many partners of each held-out entity, and as many others in all."""
     if n <= CANDIDATES:
         return np.arange(n)
-    partners = np.unique(held_out.indices)
-    others = np.setdiff1d(np.arange(n), partners)
-    more = max(CANDIDATES - len(partners), CANDIDATES // 2)
-    return np.sort(np.concatenate([partners, rng.permutation(others)[:more]]))
+    each = max(1, SAMPLE // (2 * held_out.shape[0]))
+    partners = [rng.permutation(held_out.indices[i:j])[:each] for i, j in pairwise(held_out.indptr)]
+    kept = np.unique(np.concatenate(partners))
+    others = rng.permutation(np.setdiff1d(np.arange(n), kept))[: max(SAMPLE - len(kept), SAMPLE // 2)]
+    return np.sort(np.concatenate([kept, others]))
 
 
 def grid_scores(
