@@ -36,6 +36,7 @@ from ..displays._style import pyplot
 from ..metrics import coverage, smae
 from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
+from ._demo_pairs import pairs_section
 
 #: The three natural blocks of the breast cancer table: ten measurements of cell nuclei, each as the mean over
 #: nuclei, its standard error, and the mean of the three largest.
@@ -302,6 +303,7 @@ SECTIONS: list[Callable[[Path, Any], None]] = [
     interaction_section,
     labels_section,
     gaps_section,
+    pairs_section,
 ]
 
 
