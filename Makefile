@@ -21,6 +21,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/joint.py
 	$(BIN)/python benchmarks/stein.py
 	$(BIN)/python benchmarks/copula.py
+	$(BIN)/python benchmarks/pairs.py
 
 clean:
 	rm -rf $(VENV) demo

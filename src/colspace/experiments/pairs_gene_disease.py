@@ -278,7 +278,7 @@ def draw(title: str, rows: list[Row], main: int) -> Any:
     plt = pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharey="row")
     figure.suptitle(title, fontsize="large")
-    names = list(dict.fromkeys(row["method"] for row in rows))
+    names = [*REDUCTIONS, IMC, POPULAR]
     for (curves, bars), which in zip(axes, ("all", "significant"), strict=True):
         for i, name in enumerate(names):
             own = [row for row in rows if row["method"] == name and row["positives"] == which]
@@ -299,5 +299,5 @@ def draw(title: str, rows: list[Row], main: int) -> Any:
         bars.set_title(f"k = {max(LISTS)}", fontsize="medium")
         tidy(curves)
         tidy(bars, grid="y")
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure
