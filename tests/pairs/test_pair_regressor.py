@@ -274,7 +274,7 @@ def test_auto_with_observed_scores_minimises_their_error():
 
 
 @pytest.mark.parametrize("n_top", [1, 3, 9, 10])
-def test_score_of_the_search_is_recall_averaged_over_log_k(n_top):
+def test_score_of_the_search_is_recall_averaged_over_k(n_top):
     rng = np.random.default_rng(0)
     for levels in (3, 1000):
         scores = rng.integers(0, levels, (6, 10)).astype(np.float32)
@@ -284,9 +284,14 @@ def test_score_of_the_search_is_recall_averaged_over_log_k(n_top):
             gains = []
             for j in columns[rows == i]:
                 middle = np.sum(scores[i] > scores[i, j]) + (np.sum(scores[i] == scores[i, j]) + 1) / 2
-                gains.append(max(0.0, 1 - np.log(middle) / np.log(n_top + 1)))
+                gains.append(max(0.0, 1 - (middle - 1) / n_top))
             expected.append(np.mean(gains))
         assert _tune.top_score(scores, rows, columns, n_top) == pytest.approx(np.mean(expected))
+    positive = np.zeros((6, 10))
+    positive[rows, columns] = 1
+    scores = rng.permuted(np.tile(np.arange(10.0), (6, 1)), axis=1)
+    recall = np.mean([recall_at_k(positive, scores, k) for k in range(1, n_top + 1)])
+    assert _tune.top_score(scores, rows, columns, n_top) == pytest.approx(recall)
 
 
 def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):

@@ -39,6 +39,23 @@ def test_clones_refit_to_the_same_and_inputs_stay_as_they_are(model, data):
         clone(model).predict(A)
 
 
+def test_a_fitted_model_shares_nothing_with_its_input(data):
+    A, B, Y = data
+    Y, mask = Y.copy(), (Y + sparse.eye_array(60, 40)).tocsr()
+    mask.data[:] = np.linspace(-1, 1, mask.nnz)
+    kept = mask.copy()
+    model = clone(FIXED).fit(A, B, Y, mask)
+    np.testing.assert_array_equal(mask.data, kept.data)
+    before = model.predict()
+    Y.data[:] = 9.0
+    mask.data[:] = 0.0
+    np.testing.assert_array_equal(model.predict(), before)
+    zero_filled = clone(FIXED).fit(A, B, Y)
+    before = zero_filled.predict()
+    Y.data[:] = 0.0
+    np.testing.assert_array_equal(zero_filled.predict(), before)
+
+
 @pytest.mark.parametrize("E", [PairRegressor, BilinearPairRegressor])
 def test_every_parameter_is_checked(E, data):
     assert set(E._parameter_constraints) == set(E().get_params())

@@ -105,7 +105,7 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
         msg = f"Y has shape {Y.shape}, but A has {shape[0]} entities and B {shape[1]}{swapped}"
         raise ValueError(msg)
     if mask is not None and not observed:
-        pattern = sparse.csr_array(mask, dtype=np.float64)
+        pattern = sparse.csr_array(mask, dtype=np.float64, copy=True)
         if pattern.shape != shape:
             msg = f"mask has shape {pattern.shape}, but Y has {shape}"
             raise ValueError(msg)

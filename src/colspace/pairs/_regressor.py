@@ -59,7 +59,7 @@ class PairRegressor(BaseEstimator):
     bandwidth : float, (float, float) or "auto", default="auto"
         Width of the kernels, left and right, relative to the median distance between entities; "auto" cross-validates
         over held-out left entities.
-    cv : int, default=3
+    cv : int, default=5
         Folds of the cross-validation behind "auto".
     n_top : int, default=100
         Length of the list of partners that "auto" looks at (scores where absent is zero).
@@ -111,7 +111,7 @@ class PairRegressor(BaseEstimator):
         reduction: str = "joint",
         shrinkage: float | str = "auto",
         bandwidth: Any = "auto",
-        cv: int = 3,
+        cv: int = 5,
         n_top: int = 100,
         random_state: Any = 0,
     ) -> None:
@@ -212,7 +212,7 @@ class PairRegressor(BaseEstimator):
         self.median_distance_ = {side: median_distance(E) for side, E in self.embedding_.items()}
         self.shrinkage_ = settings.shrinkage
         self.bandwidth_ = {"left": settings.left, "right": settings.right}
-        self.Y_, self.mask_ = links.Y, links.mask
+        self.Y_, self.mask_ = links.Y.copy(), links.mask  # Y may be the caller's own
 
     def _smoother(self) -> Smoother:
         check_is_fitted(self, "embedding_")

@@ -19,7 +19,7 @@ Index = NDArray[np.intp]
 
 SHRINKAGES = (0.3, 0.1, 0.5, 0.8)  # the first is tried with all bandwidths
 LEFT = RIGHT = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-HELD_OUT = 600  # left entities whose predictions are looked at
+HELD_OUT = 1000  # left entities whose predictions are looked at
 CANDIDATES = 4000  # right entities up to which all are ranked
 SAMPLE = 2000  # as many are beyond that
 
@@ -72,9 +72,9 @@ def entity_folds(linked: Index, n_splits: int, rng: np.random.Generator) -> list
 
 
 def top_score(scores: Any, rows: Index, columns: Index, n_top: int) -> float:
-    """Mean over rows, and over the row's partners, of max(0, 1 - log(rank) / log(n_top + 1)); ties: middle rank.
+    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank.
 
-    It is the recall at k averaged over k = 1..n_top on a logarithmic scale.
+    A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
     """
     n = scores.shape[1]
     best = np.partition(scores, max(n - n_top - 1, 0), axis=1)[:, max(n - n_top - 1, 0) :]
@@ -84,7 +84,7 @@ def top_score(scores: Any, rows: Index, columns: Index, n_top: int) -> float:
     tied = np.sum(best[rows] == own[:, None], axis=1)
     last = own == least[rows, 0]  # ties with the last of the best may go on beyond them
     tied = np.where(last, np.sum(scores == least, axis=1)[rows], tied)
-    gain = np.maximum(0.0, 1.0 - np.log(above + (tied + 1) / 2) / np.log(n_top + 1))
+    gain = np.maximum(0.0, 1.0 - (above + (tied - 1) / 2) / n_top)
     gain[own < least[rows, 0]] = 0.0
     count = np.bincount(rows)
     each = np.bincount(rows, weights=gain)[count > 0] / count[count > 0]
