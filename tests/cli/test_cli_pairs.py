@@ -122,6 +122,7 @@ def test_bad_options_and_tables(files):
     assert "at most 8" in run("--out", "top.csv", "-r", 9, code=1).output
     assert "--shrinkage" in run("--out", "top.csv", "--reduction", "pca", "--shrinkage", "0.2", code=1).output
     assert "does not exist" in run("--out", "nowhere/top.csv", code=1).output
+    assert "never overwritten" in run("--out", "links.csv", code=1).output
     pd.DataFrame({"disease": ["000"], "gene": ["g1"], "score": ["high"]}).to_csv("words.csv", index=False)
     assert "not numbers" in run("--out", "top.csv", links="words.csv", code=1).output
     pd.DataFrame({"disease": ["000"]}).to_csv("one.csv", index=False)

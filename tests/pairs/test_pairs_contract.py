@@ -80,7 +80,7 @@ def test_saved_and_loaded(model, mask, data, tmp_path):
 
 def test_refit_forgets_the_search(data):
     model = PairRegressor(2, bandwidth=0.3).fit(*data)
-    assert model.cv_results_["shrinkage"].tolist() == [0.3, 0.1, 0.5, 0.8]
+    assert model.cv_results_["shrinkage"].tolist() == [0.3, 0.03, 0.1, 0.5, 0.8]
     assert not hasattr(model.set_params(shrinkage=0.2).fit(*data), "cv_results_")
     assert model.shrinkage_ == 0.2
 

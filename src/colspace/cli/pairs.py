@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -147,6 +148,10 @@ def command(
     from ..pairs import PairRegressor, link_matrix
 
     check_table_target(out)
+    for path in (left, right, links, new):
+        if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
+            msg = f"{out} is one of the tables that are read, which are never overwritten; give --out another name"
+            raise ValueError(msg)
     if model is not None:
         check_model_target(model)
     with warnings_on_stderr("Note"):

@@ -17,7 +17,7 @@ from ._reduce import PairMoments, embeddings, pair_moments
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-SHRINKAGES = (0.3, 0.1, 0.5, 0.8)  # the first is tried with all bandwidths
+SHRINKAGES = (0.3, 0.03, 0.1, 0.5, 0.8)  # the first is tried with all bandwidths
 LEFT = RIGHT = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 HELD_OUT = 1000  # left entities whose predictions are looked at
 CANDIDATES = 4000  # right entities up to which all are ranked
