@@ -76,11 +76,11 @@ class Nonnegative:
             gradient = gradient / self.rows
         scale = step * self.inverse
         if len(x) <= _ROWS:
-            return self._cycle(x, gradient * scale)
+            return self._cycle(x, gradient, scale)
         d = np.empty_like(x)
         for i in range(0, len(x), _ROWS):
             part = slice(i, i + _ROWS)
-            d[part] = self._cycle(x[part], gradient[part] * scale)
+            d[part] = self._cycle(x[part], gradient[part], scale)
         return d
 
     def size(self, d: Array, gradient: Array, step: float) -> float:
@@ -88,10 +88,11 @@ class Nonnegative:
         bent = d @ self.M
         return dot(bent if self.rows is None else self.rows * bent, d)
 
-    def _cycle(self, x: Array, pull: Array) -> Array:
+    def _cycle(self, x: Array, gradient: Array, scale: Array) -> Array:
         """Passes over the columns of a few rows, which stay in the cache."""
-        pull, least = np.ascontiguousarray(pull.T), np.ascontiguousarray(-x.T)
-        d = np.zeros_like(pull)
+        pull, least, d = np.empty(x.shape[::-1]), np.empty(x.shape[::-1]), np.zeros(x.shape[::-1])
+        np.multiply(gradient.T, scale[:, None], out=pull)
+        np.negative(x.T, out=least)
         for _ in range(self.passes):
             for j, row in enumerate(self.others):
                 other = row @ d
