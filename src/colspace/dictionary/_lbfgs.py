@@ -162,7 +162,9 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
         chunk=problem.chunk,
     )
     start = State(W, H, np.zeros((r, 1)), np.zeros((0, 1)), np.zeros(1))
-    found = solve_bcd(alone, start, regions=NONNEGATIVE, radius=None, tol=3e-5, max_iter=_NMF_SWEEPS).state
+    found = solve_bcd(
+        alone, start, regions=NONNEGATIVE, radius=None, n_inner=3, tol=3e-5, max_iter=_NMF_SWEEPS
+    ).state
     return fit_coefficients(problem, *_balanced(found.W, found.H))
 
 
