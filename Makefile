@@ -22,6 +22,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/stein.py
 	$(BIN)/python benchmarks/copula.py
 	$(BIN)/python benchmarks/dictionary.py
+	$(BIN)/python benchmarks/pairs.py
 
 clean:
 	rm -rf $(VENV) demo

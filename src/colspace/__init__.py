@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "BilinearPairRegressor",
     "ConstantColumnWarning",
     "CopulaImputer",
     "HeavyTailWarning",
     "JointReduction",
+    "PairRegressor",
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
@@ -21,6 +23,7 @@ __all__ = [
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryRegressor",
     "reduce_rows",
+    "spectral_features",
     "stack_blocks",
     "tail_index",
 ]
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
         JointReduction,
         PrincipalHessian,
@@ -45,12 +49,15 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "BilinearPairRegressor": "pairs",
     "ConstantColumnWarning": "_validation",
     "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "PairRegressor": "pairs",
     "reduce_rows": "_rows",
+    "spectral_features": "pairs",
     "stack_blocks": "_blocks",
     "tail_index": "_response",
 }

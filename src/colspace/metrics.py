@@ -1,4 +1,5 @@
-"""Distances between subspaces, never by sign or column order; errors of reconstructions, predictions and fills."""
+"""Distances between subspaces, never by sign or column order; errors of reconstructions,
+predictions and fills; how well partners are ranked."""
 
 from __future__ import annotations
 
@@ -7,6 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import orth, subspace_angles
+
+from ._ranking import auc_by_entity, average_precision_by_entity, precision_at_k, recall_at_k
+
+__all__ = [
+    "auc_by_entity",
+    "average_precision_by_entity",
+    "calibration_error",
+    "coverage",
+    "nrmse",
+    "nrse",
+    "nsee",
+    "precision_at_k",
+    "prediction_mse",
+    "principal_angles",
+    "procrustes_distance",
+    "recall_at_k",
+    "smae",
+    "ssim",
+    "subspace_distance",
+]
 
 Array = NDArray[np.float64]
 

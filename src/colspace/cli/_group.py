@@ -18,7 +18,7 @@ _BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError)
 class _LazyGroup(click.Group):
     """Commands are imported when they are asked for."""
 
-    commands_by_name = ("reduce", "impute", "atoms", "reproduce")
+    commands_by_name = ("reduce", "impute", "atoms", "pairs", "reproduce")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_by_name)
@@ -46,7 +46,7 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
 def colspace() -> None:
-    """Find the few directions in a wide table that matter, fill its gaps, and learn atoms that predict."""
+    """Find the few directions in a wide table that matter, fill its gaps, learn atoms that predict, and rank partners."""
 
 
 def one_line_errors(

@@ -11,6 +11,7 @@ from ._copula import (
 )
 from ._dictionary import DictionaryData, SemisyntheticData, make_dictionary, make_semisynthetic
 from ._joint import JointData, make_additive, make_bilinear, make_even, make_rbf
+from ._pairs import GeneDiseaseData, PairsData, load_gene_disease, make_pairs
 from ._real import (
     JobsData,
     MnistData,
@@ -28,14 +29,17 @@ __all__ = [
     "CopulaData",
     "CopulaTruth",
     "DictionaryData",
+    "GeneDiseaseData",
     "JobsData",
     "JointData",
     "MnistData",
     "MultipleResponseData",
+    "PairsData",
     "PatchSeqData",
     "PneumoniaData",
     "RatingsData",
     "SemisyntheticData",
+    "load_gene_disease",
     "load_jobs",
     "load_mnist",
     "load_patchseq",
@@ -47,6 +51,7 @@ __all__ = [
     "make_dictionary",
     "make_even",
     "make_multiple_response",
+    "make_pairs",
     "make_ratings",
     "make_rbf",
     "make_semisynthetic",

@@ -14,6 +14,7 @@ from ._regions import Radius, Region, Regions
 from ._scaling import Whitener, column_means, curvature, whitener
 
 _SMALL = 1e-12
+_PASSES_OF_ATOMS, _PASSES_OF_CODES = 6, 3  # of nonnegative blocks that the labels see
 
 
 class Sweeps:
@@ -137,7 +138,7 @@ class Sweeps:
             lambda d: d @ quadratic,
             forward,
             adjoint,
-            direction(quadratic + self.spread * outer, region, self.W, radius),
+            direction(quadratic + self.spread * outer, region, self.W, radius, passes=_PASSES_OF_ATOMS),
             region,
             taken=taken,
         )
@@ -218,6 +219,7 @@ class Sweeps:
         if not self.filter:
             most = self.bound * float(np.max(p.label_weight / np.maximum(p.weight, 1e-300)))
             curved = quadratic + most * (B @ B.T)
+        passes = 1 if self.filter else _PASSES_OF_CODES
         slope = self.H @ quadratic
         slope -= (2.0 * p.xi) * self.xw
         rows = None if self.uniform else np.maximum(p.weight, _SMALL * float(p.weight.max()))[:, None]
@@ -227,7 +229,7 @@ class Sweeps:
             lambda d: self.weighed(d @ quadratic),
             None if self.filter else lambda d: d @ B,
             None if self.filter else lambda k: k @ B.T,
-            direction(curved, region, self.H, radius, rows=rows, thrift=thrift),
+            direction(curved, region, self.H, radius, rows=rows, thrift=thrift, passes=passes),
             region,
             thrift,
         )

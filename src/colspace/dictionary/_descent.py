@@ -13,7 +13,6 @@ from ._regions import Region, nearest
 
 _ENOUGH = 1e-4  # of the decrease that the slope promises
 _WORTH = 0.1  # of the first step's decrease: a smaller one ends the block's turn
-_PASSES = 3  # over the columns of a nonnegative block
 _ROWS = 2048  # of a nonnegative block that are updated at once
 _HALVINGS = 40
 _LONGEST = 1e8
@@ -59,14 +58,16 @@ class Free:
 class Nonnegative:
     """d that lowers gradient'd + d M d' / (2 step) + thrift'd on x + d >= 0, M r x r, column by column in a few passes."""
 
-    def __init__(self, M: Array, rows: Array | None = None, thrift: Array | None = None) -> None:
+    def __init__(
+        self, M: Array, rows: Array | None = None, thrift: Array | None = None, passes: int = 1
+    ) -> None:
         self.M, self.rows, self.thrift = M, rows, thrift
         diagonal = M.diagonal()
         diagonal = np.maximum(diagonal, _SMALL * (float(diagonal.max(initial=0.0)) or 1.0))
         self.others = M / diagonal[:, None]
         self.others.flat[:: len(M) + 1] = 0.0
         self.inverse = -1.0 / diagonal
-        self.passes = 1 if len(M) == 1 else min(_PASSES, (len(M) + 1) // 2)
+        self.passes = min(passes, (len(M) + 1) // 2)
 
     def __call__(self, x: Array, gradient: Array, step: float) -> Array:
         """d."""
@@ -76,11 +77,11 @@ class Nonnegative:
             gradient = gradient / self.rows
         scale = step * self.inverse
         if len(x) <= _ROWS:
-            return self._cycle(x, gradient * scale)
+            return self._cycle(x, gradient, scale)
         d = np.empty_like(x)
         for i in range(0, len(x), _ROWS):
             part = slice(i, i + _ROWS)
-            d[part] = self._cycle(x[part], gradient[part] * scale)
+            d[part] = self._cycle(x[part], gradient[part], scale)
         return d
 
     def size(self, d: Array, gradient: Array, step: float) -> float:
@@ -88,10 +89,11 @@ class Nonnegative:
         bent = d @ self.M
         return dot(bent if self.rows is None else self.rows * bent, d)
 
-    def _cycle(self, x: Array, pull: Array) -> Array:
+    def _cycle(self, x: Array, gradient: Array, scale: Array) -> Array:
         """Passes over the columns of a few rows, which stay in the cache."""
-        pull, least = np.ascontiguousarray(pull.T), np.ascontiguousarray(-x.T)
-        d = np.zeros_like(pull)
+        pull, least, d = np.empty(x.shape[::-1]), np.empty(x.shape[::-1]), np.zeros(x.shape[::-1])
+        np.multiply(gradient.T, scale[:, None], out=pull)
+        np.negative(x.T, out=least)
         for _ in range(self.passes):
             for j, row in enumerate(self.others):
                 other = row @ d
@@ -137,12 +139,16 @@ def direction(
     left: bool = False,
     rows: Array | None = None,
     thrift: Array | None = None,
+    passes: int = 1,
 ) -> Direction:
-    """The finest of the three that the bounds of the block allow, for a curvature M times the weights of the rows."""
+    """The finest of the three that the bounds of the block allow, for a curvature M times the weights of the rows.
+
+    ``passes`` are over the columns of a nonnegative block: more pay off where the labels see it.
+    """
     if isfinite(radius) or isfinite(region.norm) or (thrift is not None and not region.positive):
         size = float(np.trace(M)) * (1.0 if rows is None else float(rows.max()))
         return Bounded(size, region, centre, radius, thrift)
-    return Nonnegative(M, rows, thrift) if region.positive else Free(M, left, rows)
+    return Nonnegative(M, rows, thrift, passes) if region.positive else Free(M, left, rows)
 
 
 def _ignore(_: float) -> None:

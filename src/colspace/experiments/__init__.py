@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, str] = {
     "sdl-jobs": "colspace.experiments.sdl_jobs",
     "sdl-xray": "colspace.experiments.sdl_xray",
     "sdl-estimation": "colspace.experiments.sdl_estimation",
+    "pairs-gene-disease": "colspace.experiments.pairs_gene_disease",
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]

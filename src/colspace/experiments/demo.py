@@ -36,6 +36,7 @@ from ..metrics import coverage, smae
 from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
 from ._demo_atoms import atoms_section
+from ._demo_pairs import pairs_section
 from ._demo_report import print_table, save_displays
 
 #: The three natural blocks of the breast cancer table: ten measurements of cell nuclei, each as the mean over
@@ -304,6 +305,7 @@ SECTIONS: list[Callable[[Path, Any], None]] = [
     labels_section,
     gaps_section,
     atoms_section,
+    pairs_section,
 ]
 
 

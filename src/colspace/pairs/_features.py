@@ -1,0 +1,184 @@
+"""Tables of entity features: checks, names, and a container that scikit-learn can split by entity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from .._validation import _check_numeric_columns
+from ._links import shown
+
+Array = NDArray[np.float64]
+
+SIDES = ("left", "right")
+_TABLE = {"left": "A", "right": "B"}
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of the entities of one side: values, the entities' names (None: positions), columns (None: none)."""
+
+    values: Array
+    names: Any
+    columns: list[str] | None
+
+    def label(self, i: Any) -> Any:
+        """Name of an entity, or its position."""
+        return int(i) if self.names is None else self.names[i]
+
+    def labels(self) -> Any:
+        """Names of all entities, or their positions."""
+        return np.arange(len(self.values)) if self.names is None else self.names
+
+
+def check_features(X: Any, side: str) -> Features:
+    """A table of features as float64, with names when it has some."""
+    table = _TABLE[side]
+    if sparse.issparse(X):
+        msg = (
+            f"{table} is sparse, but features are centred and must be dense. Remedies: {table}.toarray(), or a few "
+            "components of it (sklearn.decomposition.TruncatedSVD, colspace.pairs.spectral_features)"
+        )
+        raise TypeError(msg)
+    _check_numeric_columns(X)
+    names = _index_of(X)
+    columns = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name=table)
+    if names is not None:
+        twice = names[names.duplicated()].unique()
+        if len(twice):
+            msg = f"{len(twice)} entities stand twice in {table}: {shown(list(twice))}; keep one row of each"
+            raise ValueError(msg)
+    missing = np.isnan(values)
+    found = Features(values, names, columns)
+    bare = np.flatnonzero(missing.all(axis=1))
+    if bare.size:
+        msg = (
+            f"{bare.size} entities of {table} have no features at all: {shown([found.label(i) for i in bare])}. "
+            f"Leave them out of {table} and Y, or give them features"
+        )
+        raise ValueError(msg)
+    if missing.any():
+        rows = np.flatnonzero(missing.any(axis=1))
+        msg = (
+            f"{table} contains NaN: {int(missing.sum())} values of {rows.size} entities, e.g. "
+            f"{shown([found.label(i) for i in rows])}. colspace.CopulaImputer can fill them: "
+            f"{table} = CopulaImputer().fit_transform({table})"
+        )
+        raise ValueError(msg)
+    if np.isinf(values).any():
+        row = int(np.flatnonzero(np.isinf(values).any(axis=1))[0])
+        msg = f"{table} contains infinity, first for entity {found.label(row)!r}; replace it by a number"
+        raise ValueError(msg)
+    return found
+
+
+def _index_of(X: Any) -> Any:
+    """The row labels of a pandas DataFrame, unless they merely count."""
+    index = getattr(X, "index", None)
+    if index is None or not hasattr(X, "iloc"):
+        return None
+    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+    return None if plain else index
+
+
+def check_same_columns(found: Features, side: str, width: int, columns: list[str] | None) -> None:
+    """Refuse features other than those of fit."""
+    table = _TABLE[side]
+    if found.values.shape[1] != width:
+        msg = f"{table} has {found.values.shape[1]} features, but {width} were given to fit"
+        raise ValueError(msg)
+    if columns is not None and found.columns is not None and found.columns != columns:
+        wrong = next(i for i, (a, b) in enumerate(zip(found.columns, columns, strict=True)) if a != b)
+        msg = (
+            f"columns of {table} differ from those of fit: column {wrong} is {found.columns[wrong]!r}, in fit it was "
+            f"{columns[wrong]!r}. Give them in the same order"
+        )
+        raise ValueError(msg)
+
+
+def check_same_names(Y: Any, left: Features, right: Features) -> None:
+    """Refuse a DataFrame of scores whose labels are not the entities in their order."""
+    if not hasattr(Y, "iloc") or not hasattr(Y, "columns"):
+        return
+    for labels, features, what in (
+        (Y.index, left, "rows of Y and A"),
+        (Y.columns, right, "columns of Y and B"),
+    ):
+        if features.names is None or list(labels) == list(features.names):
+            continue
+        if set(labels) == set(features.names):
+            msg = f"{what} name the same entities in another order; use Y.loc[A.index, B.index]"
+        else:
+            odd = [n for n in labels if n not in set(features.names)] or list(labels)
+            msg = f"{what} name different entities, e.g. {shown(odd)}; use Y.reindex(index=A.index, columns=B.index)"
+        raise ValueError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Left features, right features and scores as one table whose rows are the left entities.
+
+    scikit-learn's splitters and searches take it as X: they keep some left entities with their scores, and all
+    right ones. Estimators of this module take it in ``fit`` and ``predict``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.pairs import PairTable
+    >>> table = PairTable(np.eye(4), np.eye(3), np.ones((4, 3)))
+    >>> len(table), table[[0, 2]].Y.shape
+    (4, (2, 3))
+    """
+
+    A: Any
+    B: Any
+    Y: Any
+    mask: Any = None
+
+    def __post_init__(self) -> None:
+        if sparse.issparse(self.Y):
+            object.__setattr__(self, "Y", sparse.csr_array(self.Y))
+        if sparse.issparse(self.mask):
+            object.__setattr__(self, "mask", sparse.csr_array(self.mask))
+        if len(self) != self.Y.shape[0]:
+            msg = f"A has {len(self)} entities, but Y has {self.Y.shape[0]} rows; they must agree"
+            raise ValueError(msg)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Left entities and left features."""
+        return tuple(self.A.shape)
+
+    def __len__(self) -> int:
+        return int(self.A.shape[0])
+
+    def __getitem__(self, rows: Any) -> PairTable:
+        if isinstance(rows, tuple):  # scikit-learn asks for [rows, ...]
+            rows = rows[0]
+        masked = self.mask is not None and not isinstance(self.mask, str)
+        return PairTable(
+            _take(self.A, rows), self.B, _take(self.Y, rows), _take(self.mask, rows) if masked else self.mask
+        )
+
+
+def _take(X: Any, rows: Any) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def unpack(A: Any, B: Any, Y: Any, mask: Any) -> tuple[Any, Any, Any, Any]:
+    """A, B, Y and mask from a PairTable, or as they are."""
+    if isinstance(A, PairTable):
+        if B is not None or Y is not None or mask is not None:
+            msg = "a PairTable holds B, Y and mask itself; call fit(table) alone"
+            raise TypeError(msg)
+        return A.A, A.B, A.Y, A.mask
+    if B is None or Y is None:
+        msg = "fit needs the features of both sides and the scores: fit(A, B, Y), or fit(PairTable(A, B, Y))"
+        raise TypeError(msg)
+    return A, B, Y, mask

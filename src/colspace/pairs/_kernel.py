@@ -1,0 +1,106 @@
+"""Nadaraya-Watson over pairs with a separable Gaussian kernel: three matrix products, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+from ._links import Links
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+CHUNK = 2**25  # numbers in one chunk of a kernel (256 MB)
+_ROWS = 4096  # left entities in one chunk at most
+_SAMPLE = 1000  # entities behind a median distance
+
+
+def squared_distances(E: Array, F: Array) -> Array:
+    """Squared distances of the rows of E from those of F, in one product."""
+    D = E @ F.T
+    D *= -2.0
+    D += np.sum(E**2, axis=1)[:, None]
+    D += np.sum(F**2, axis=1)
+    return np.maximum(D, 0.0, out=D)
+
+
+def kernel_rows(D: Array, width: float) -> Array:
+    """exp(-(d^2 - row's least d^2) / 2 width^2), in place: row factors cancel, and the nearest never underflows."""
+    D -= D.min(axis=1, keepdims=True)
+    D *= -0.5 / width**2
+    return np.exp(D, out=D)
+
+
+def median_distance(E: Array) -> float:
+    """Median distance between entities, over at most a thousand of them; never zero."""
+    distances = pdist(E[:: max(1, -(-len(E) // _SAMPLE))]) if len(E) > 1 else np.zeros(1)
+    median = float(np.median(distances))
+    if median > 0:
+        return median
+    mean = float(distances.mean())
+    return mean if mean > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Smoother:
+    """Training entities in their embedded coordinates, their links, and both kernels' widths."""
+
+    left: Array
+    right: Array
+    links: Links
+    widths: tuple[float, float]
+
+    def left_sums(self, E: Array) -> tuple[Array, Array | None]:
+        """Scores smoothed over left entities, K Y, and the weights K M; without a mask rows of K sum to one."""
+        K = kernel_rows(squared_distances(E, self.left), self.widths[0])
+        if self.links.mask is None:
+            K /= K.sum(axis=1, keepdims=True)
+            return K @ self.links.Y, None
+        return K @ self.links.Y, K @ self.links.mask
+
+    def right_kernel(self, F: Array) -> Array:
+        """Kernel of new right entities against the training ones."""
+        K = kernel_rows(squared_distances(F, self.right), self.widths[1])
+        if self.links.mask is None:
+            K /= K.sum(axis=1, keepdims=True)
+        return K
+
+    def combine(self, sums: tuple[Array, Array | None], K: Array) -> Array:
+        """Predictions; a pair whose kernel reaches no observed pair gets the mean score."""
+        scores = sums[0] @ K.T
+        if sums[1] is None:
+            return scores
+        weights = sums[1] @ K.T
+        reached = weights > 0
+        np.divide(scores, weights, out=scores, where=reached)
+        scores[~reached] = self.links.mean
+        return scores
+
+    def blocks(self, E: Array, F: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, slice, Array]]:
+        """Predictions for all pairs of rows of E and F, block by block: rows, columns, scores."""
+        rows = min(_ROWS, max(1, chunk // max(self.links.shape)))
+        columns = max(1, chunk // max(self.links.shape[1], rows))
+        kept = self.right_kernel(F) if len(F) <= columns else None
+        for i in range(0, len(E), rows):
+            sums = self.left_sums(E[i : i + rows])
+            for j in range(0, len(F), columns):
+                K = self.right_kernel(F[j : j + columns]) if kept is None else kept
+                yield (
+                    slice(i, min(i + rows, len(E))),
+                    slice(j, min(j + columns, len(F))),
+                    self.combine(sums, K),
+                )
+
+    def weights(self, e: Array, f: Array) -> Array:
+        """Weight of each stored pair in the prediction for one pair, in the order of the (observed) CSR data."""
+        K = kernel_rows(squared_distances(e[None], self.left), self.widths[0])[0]
+        L = kernel_rows(squared_distances(f[None], self.right), self.widths[1])[0]
+        pattern = self.links.Y if self.links.mask is None else self.links.mask
+        owner = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+        each = K[owner] * L[pattern.indices]
+        total = K.sum() * L.sum() if self.links.mask is None else each.sum()
+        return each / total if total > 0 else np.zeros_like(each)

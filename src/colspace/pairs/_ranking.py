@@ -1,0 +1,89 @@
+"""Predictions as tables with the entities' names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+Blocks = Iterable[tuple[slice, slice, Array]]
+
+
+def require_pandas(purpose: str) -> Any:
+    """pandas, or an ImportError that names the extra."""
+    try:
+        return importlib.import_module("pandas")
+    except ImportError as error:
+        msg = (
+            f"{purpose} returns a table and needs pandas, which is not installed: pip install 'colspace[cli]'"
+        )
+        raise ImportError(msg) from error
+
+
+def scores_frame(scores: Array, rows: Any, columns: Any) -> Any:
+    """Scores with the names of both sides."""
+    return require_pandas("predict").DataFrame(scores, index=rows, columns=columns)
+
+
+def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
+    """The best partners of each left entity as one long table."""
+    n, k = places.shape
+    owner = np.repeat(np.arange(n), k)
+    flat = places.ravel()
+    return require_pandas("rank").DataFrame(
+        {
+            "left": owner if rows is None else np.asarray(rows)[owner],
+            "rank": np.tile(np.arange(1, k + 1), n),
+            "right": flat if columns is None else np.asarray(columns)[flat],
+            "score": scores.ravel(),
+        }
+    )
+
+
+def check_k(k: Any, n: int) -> None:
+    """Refuse lists longer than there are partners."""
+    if not isinstance(k, Integral) or not 1 <= int(k) <= n:
+        msg = f"k={k!r} must be a whole number between 1 and the {n} entities to rank"
+        raise ValueError(msg)
+
+
+def assemble(blocks: Blocks, shape: tuple[int, int]) -> Array:
+    """Scores of all pairs in one array."""
+    out = np.empty(shape)
+    for rows, columns, scores in blocks:
+        out[rows, columns] = scores
+    return out
+
+
+def top_of_blocks(blocks: Blocks, n: int, k: int) -> tuple[Index, Array]:
+    """Positions and scores of the k best partners of each of n rows, best first; ties by position."""
+    places, values = np.zeros((n, k), dtype=np.intp), np.full((n, k), -np.inf)
+    for rows, columns, scores in blocks:
+        both = np.hstack([values[rows], scores])
+        here = np.broadcast_to(np.arange(columns.start, columns.stop), scores.shape)
+        where = np.hstack([places[rows], here])
+        order = best_first(both, k)
+        values[rows] = np.take_along_axis(both, order, axis=1)
+        places[rows] = np.take_along_axis(where, order, axis=1)
+    return places, values
+
+
+def best_first(scores: Array, k: int) -> Index:
+    """Columns of the k largest of each row, largest first; ties by position."""
+    width = scores.shape[1]
+    if width <= 4 * k:
+        return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    # columns above the k-th largest value, then the first ones that equal it
+    limit = np.partition(scores, width - k, axis=1)[:, width - k, None]
+    room = k - np.sum(scores > limit, axis=1, keepdims=True)
+    equal = scores == limit
+    keep = (scores > limit) | (equal & (np.cumsum(equal, axis=1) <= room))
+    kept = np.nonzero(keep)[1].reshape(-1, k)
+    order = np.argsort(-np.take_along_axis(scores, kept, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(kept, order, axis=1)

@@ -1,0 +1,148 @@
+import csv
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import sparse
+
+from colspace import PairRegressor, experiments
+from colspace.datasets import make_pairs
+from colspace.experiments import _demo_pairs
+from colspace.experiments import pairs_gene_disease as module
+from colspace.metrics import recall_at_k
+from colspace.pairs._tune import Grid, Settings
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(module, "GRID", Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4)))
+    monkeypatch.setattr(module, "PENALTIES", (0.03, 0.3))
+    monkeypatch.setattr(module, "PARTITIONS", {True: 3, False: 3})
+    monkeypatch.setattr(module, "FEATURES", 6)
+
+
+def graph(X):
+    """Similarities as edges, each once."""
+    D = np.sum((X[:, None] - X) ** 2, axis=2)
+    S = np.exp(-D / np.median(D))
+    i, j = np.triu_indices(len(X), 1)
+    return i, j, S[i, j]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    A, B, Y, truth = make_pairs(90, 130, 6, 2, n_links=4, rng=0)
+    d, g = graph(A @ truth["left"]), graph(B @ truth["right"])
+    y = Y.tocoo()
+    np.savez(
+        tmp_path / "gene_disease.npz",
+        disease_id=[str(i) for i in range(90)],
+        disease_name=[f"d{i}" for i in range(90)],
+        dsim_i=d[0],
+        dsim_j=d[1],
+        dsim_w=d[2],
+        gene_symbol=[f"g{i}" for i in range(130)],
+        ppi_i=g[0],
+        ppi_j=g[1],
+        assoc_d=y.coords[0],
+        assoc_g=y.coords[1],
+        assoc_disgenet_score=y.data,
+        assoc_omim=np.zeros(y.nnz, dtype=bool),
+    )
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path))
+    return tmp_path
+
+
+def small_study(quick):
+    A, B, Y, _ = make_pairs(120, 110, 8, 3, rng=0)
+    return module.Study(A, B, Y, (2, 3), 3, float(np.median(Y.data)), False)
+
+
+def test_generated_pairs_say_what_is_missing(tiny, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
+    monkeypatch.setattr(module, "generated", small_study)
+    result = experiments.run("pairs-gene-disease", quick=True, out=tmp_path)
+    assert result.notes[0].startswith("Pairs are generated: no folder with gene_disease.npz")
+    with (tmp_path / "pairs-gene-disease.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(result.rows) == 7 * 2 * 2 * 10
+    assert (tmp_path / "pairs-gene-disease.png").stat().st_size > 10_000
+    assert result.summary[0]["method"] in ("JDR", "cpHd")
+    by_name = {
+        row["method"]: row for row in result.rows if (row["r"], row["k"], row["positives"]) == (3, 10, "all")
+    }
+    assert by_name["JDR"]["recall"] > by_name["PCA"]["recall"] + 0.1
+    assert by_name["JDR"]["behind"] == 0
+    gap = by_name["JDR"]["recall"] - by_name["IMC"]["recall"]
+    assert by_name["IMC"]["behind"] == pytest.approx(gap)
+    assert sum(note.startswith("method ") for note in result.notes) == 7
+
+
+def test_reads_the_folder(tiny, folder):
+    study = module.gene_disease(quick=True)
+    assert study.real
+    assert study.A.shape == (90, 6)
+    assert study.Y.shape == (90, len(study.B))
+    assert np.diff(study.Y.tocsc().indptr).min() >= 1  # genes without any score are left out
+    assert study.main == 80
+
+
+def test_partitions_are_disjoint_and_differ_from_the_tuning_one():
+    train, test = module.partition(95, 0, 3)
+    assert sorted([*train, *test]) == list(range(95))
+    assert len(test) == 9
+    tests = [tuple(module.partition(95, 0, k)[1]) for k in (*range(20), module.TUNING)]
+    assert len(set(tests)) == 21
+
+
+def test_grid_and_estimator_agree(tiny):
+    study = small_study(True)
+    train, test = module.partition(120, 0, 0)
+    for name in ("JDR", "PCA"):
+        found = module.grid_recalls(study, module.REDUCTIONS[name], train, test, k=10)
+        assert len(found) == (8 if name == "JDR" else 4)
+        for settings, value in found.items():
+            model = module.regressor(name, 3, settings).fit(study.A[train], study.B, study.Y[train])
+            assert recall_at_k(study.Y[test], model.predict(study.A[test]), 10) == pytest.approx(
+                value, abs=0.01
+            )
+
+
+def test_kernel_of_the_concatenation_by_hand():
+    A, B, Y, _ = make_pairs(12, 9, 4, 2, rng=0)
+    model = PairRegressor(2, reduction="cphd", shrinkage=0.1, bandwidth=0.5).fit(A, B, Y)
+    E, F = model.embedding_["left"], model.embedding_["right"]
+    assert E.shape == (12, 4)
+    h = sum((0.5 * model.median_distance_[s]) ** 2 for s in ("left", "right"))
+    dense = Y.toarray()
+    weights = np.array(
+        [[np.exp(-np.sum((E[3] + F[5] - E[p] - F[q]) ** 2) / (2 * h)) for q in range(9)] for p in range(12)]
+    )
+    assert module.concatenated_score(model, 3, 5) == pytest.approx(np.sum(weights * dense) / weights.sum())
+
+
+def test_settings_in_words():
+    assert module._words(Settings(0.1, 0.2, 0.3)) == "shrinkage 0.1, bandwidths 0.2 and 0.3"
+    assert module._words(0.03) == "penalty 0.03"
+
+
+def test_demo_of_pairs(tmp_path, monkeypatch):
+    monkeypatch.setattr(_demo_pairs, "SIZE", (210, 120, 8, 2))
+    console = Console(record=True, width=160, force_terminal=False)
+    _demo_pairs.pairs_section(tmp_path, console, splits=1)
+    text = console.export_text()
+    assert "inductive matrix completion" in text
+    assert (tmp_path / "pairs.png").exists()
+    found = _demo_pairs.recalls(1)
+    at = _demo_pairs.LISTS.index(20)
+    assert found["joint reduction + kernel"][0][at] > max(
+        found[name][0][at] for name in found if name != "joint reduction + kernel"
+    )
+
+
+def test_significant_positives_are_those_above_the_threshold():
+    Y = sparse.csr_array(np.array([[0.2, 0.9, 0.0] * 40]))
+    scores = np.tile([3.0, 2.0, 1.0], 40)[None]
+    found = module.recalls(Y, scores, 0.5)
+    assert found["all", 40] == pytest.approx(0.5)
+    assert found["significant", 40] == 0.0

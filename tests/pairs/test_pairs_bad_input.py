@@ -1,0 +1,250 @@
+"""Each kind of bad input has its own message."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from colspace import BilinearPairRegressor, ConstantColumnWarning, PairRegressor
+from colspace.datasets import make_pairs
+from colspace.pairs import DisconnectedGraphWarning, link_matrix, spectral_features
+
+
+def fixed(r=2, **kw):
+    return PairRegressor(r, **{"shrinkage": 0.1, "bandwidth": 0.3, **kw})
+
+
+@pytest.fixture
+def data():
+    A, B, Y, _ = make_pairs(30, 20, 5, 2, rng=0)
+    return A, B, Y
+
+
+BOTH = pytest.mark.parametrize("model", [fixed(), BilinearPairRegressor(2)], ids=["kernel", "bilinear"])
+
+
+@BOTH
+def test_nan_in_features_names_the_imputer(model, data):
+    A, B, Y = data
+    A[3, 2] = np.nan
+    A[7, :2] = np.nan
+    with pytest.raises(
+        ValueError, match=r"A contains NaN: 3 values of 2 entities, e.g. 3, 7\. .*CopulaImputer"
+    ):
+        model.fit(A, B, Y)
+    frame = pd.DataFrame(B, index=[f"g{i}" for i in range(20)])
+    frame.loc["g4", 1] = np.nan
+    with pytest.raises(ValueError, match=r"B contains NaN: 1 values of 1 entities, e.g. 'g4'.*CopulaImputer"):
+        model.fit(data[1][:, :], frame, Y[:20])
+
+
+@BOTH
+def test_entities_without_features(model, data):
+    A, B, Y = data
+    B = pd.DataFrame(B, index=[f"g{i}" for i in range(20)])
+    B.loc[["g4", "g9"]] = np.nan
+    with pytest.raises(ValueError, match=r"2 entities of B have no features at all: 'g4', 'g9'"):
+        model.fit(A, B, Y)
+
+
+@BOTH
+def test_all_zero_scores(model, data):
+    A, B, Y = data
+    for empty in (np.zeros((30, 20)), sparse.csr_array((30, 20)), Y * 0.0):
+        with pytest.raises(ValueError, match="all scores in Y are zero"):
+            model.fit(A, B, empty)
+
+
+def test_scores_that_tell_nothing_apart(data):
+    A, B, Y = data
+    Y.data[:] = 2.0
+    with pytest.raises(
+        ValueError, match=r"all observed pairs have the score 2.*without mask absent pairs count as zeros"
+    ):
+        fixed().fit(A, B, Y, "observed")
+    with pytest.raises(ValueError, match="no pair is observed"):
+        fixed().fit(A, B, Y, np.zeros((30, 20), dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("reduction", "limit"), [("joint", 5), ("phd", 5), ("cphd", 5), ("sols", 5), ("pca", 5)]
+)
+def test_more_directions_than_features(data, reduction, limit):
+    shrinkage = "auto" if reduction == "pca" else 0.1
+    with pytest.raises(ValueError, match=rf"n_components=6 .*A has 5 features and B 5; use at most {limit}"):
+        fixed(6, reduction=reduction, shrinkage=shrinkage).fit(*data)
+
+
+def test_bilinear_rank_above_features(data):
+    with pytest.raises(ValueError, match="use at most 5"):
+        BilinearPairRegressor(6).fit(*data)
+
+
+def test_more_features_than_entities_need_shrinkage(data):
+    _, B, Y = data
+    wide = np.random.default_rng(0).standard_normal((30, 40))
+    with pytest.raises(ValueError, match=r"A has 40 columns.*shrinkage='auto'"):
+        fixed(shrinkage=0.0).fit(wide, B, Y)
+    assert fixed(shrinkage=0.5).fit(wide, B, Y).predict(wide[:2]).shape == (2, 20)
+
+
+@BOTH
+def test_shapes_and_kinds(model, data):
+    A, B, Y = data
+    with pytest.raises(
+        ValueError, match=r"Y has shape \(20, 30\), but A has 30 entities and B 20 \(Y.T has it"
+    ):
+        model.fit(A, B, Y.T)
+    with pytest.raises(ValueError, match=r"Y has shape \(29, 20\), but A has 30"):
+        model.fit(A, B, Y[:29])
+    with pytest.raises(ValueError, match="1 dimension"):
+        model.fit(A, B, np.ones(30))
+    dense = Y.toarray()
+    dense[0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"NaN \(1 of 600 pairs\).*mask='observed'"):
+        model.fit(A, B, dense)
+    bad = Y.copy()
+    bad.data[0] = np.nan
+    with pytest.raises(ValueError, match="among its stored scores"):
+        model.fit(A, B, bad)
+    with pytest.raises(ValueError, match="mask='seen' must be None, 'observed'"):
+        model.fit(A, B, Y, "seen")
+    with pytest.raises(ValueError, match=r"mask has shape \(3, 3\)"):
+        model.fit(A, B, Y, np.ones((3, 3)))
+    with pytest.raises(TypeError, match="A is sparse, but features are centred"):
+        model.fit(sparse.csr_array(A), B, Y)
+    with pytest.raises(ValueError, match="B contains infinity, first for entity 2"):
+        model.fit(A, np.where(np.arange(20)[:, None] == 2, np.inf, B), Y)
+    with pytest.raises(ValueError, match="columns that are not numbers: 'kind'"):
+        model.fit(pd.DataFrame(A).assign(kind="x").rename(columns=str), B, Y)
+
+
+def test_names_that_do_not_fit(data):
+    A, B, Y = data
+    left, right = [f"d{i}" for i in range(30)], [f"g{i}" for i in range(20)]
+    A, B = pd.DataFrame(A, index=left), pd.DataFrame(B, index=right)
+    scores = pd.DataFrame(Y.toarray(), index=left, columns=right)
+    assert fixed().fit(A, B, scores).predict().shape == (30, 20)
+    with pytest.raises(
+        ValueError, match=r"rows of Y and A name the same entities in another order; use Y.loc"
+    ):
+        fixed().fit(A, B, scores[::-1])
+    with pytest.raises(ValueError, match=r"columns of Y and B name different entities, e.g. 'h'"):
+        fixed().fit(A, B, scores.rename(columns={"g3": "h"}))
+    with pytest.raises(ValueError, match="1 entities stand twice in A: 'd0'"):
+        fixed().fit(A.rename(index={"d1": "d0"}), B, Y)
+
+
+def test_predicting_with_other_features(data):
+    A, B, Y = data
+    A = pd.DataFrame(A, columns=list("abcde"))
+    model = fixed().fit(A, B, Y)
+    with pytest.raises(ValueError, match="A has 4 features, but 5 were given to fit"):
+        model.predict(A[list("abcd")])
+    with pytest.raises(ValueError, match="column 0 is 'b', in fit it was 'a'"):
+        model.predict(A[list("bacde")])
+    with pytest.raises(ValueError, match="B contains NaN"):
+        model.predict(A, np.where(np.arange(5), B, np.nan))
+    with pytest.raises(ValueError, match="side='top'"):
+        model.transform(A, "top")
+    for k in (0, 21, 2.5):
+        with pytest.raises(ValueError, match=r"k=.* between 1 and the 20 entities"):
+            model.rank(A, k=k)
+    with pytest.raises(ValueError, match="30 is no position of an entity of A: whole numbers from 0 to 29"):
+        model.explain(30, 0)
+    named = fixed().fit(A.set_axis([f"d{i}" for i in range(30)]), B, Y)
+    with pytest.raises(ValueError, match="no entity of A is called 3; names look like 'd0'"):
+        named.explain(3, 0)
+
+
+def test_settings_that_make_no_sense(data):
+    for wrong in ((1.0,), (1.0, 2.0, 3.0), (0.1, -1.0), ("a", 1.0), (np.inf, 1.0)):
+        with pytest.raises(ValueError, match="must be 'auto', a positive number, or two of them"):
+            fixed(bandwidth=wrong).fit(*data)
+    with pytest.raises(ValueError, match=r"shrinkage=0.1 belongs to whitened features"):
+        fixed(reduction="pca").fit(*data)
+    A, B, Y = data
+    with pytest.raises(ValueError, match="2 folds need as many left entities with links, and there are 1"):
+        PairRegressor(2, cv=2).fit(A, B, np.where(np.arange(30)[:, None] == 4, Y.toarray(), 0.0))
+    with pytest.raises(ValueError, match="too few for that; use n_components=4 or less"):
+        fixed(5, reduction="sols").fit(A[:9], B, Y[:9])
+
+
+def test_constant_features_are_named(data):
+    A, B, Y = data
+    A[:, 1] = 3.0
+    with pytest.warns(ConstantColumnWarning, match=r"1 constant column\(s\) get loadings of zero: 1"):
+        model = fixed().fit(A, B, Y)
+    np.testing.assert_allclose(model.loadings_["left"][1], 0, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- links by name
+
+
+def test_links_by_name():
+    Y = link_matrix(["x", "y", "x"], [3, 3, 4], [1, 2, 3], left_ids=["y", "x"], right_ids=[4, 3])
+    np.testing.assert_array_equal(Y.toarray(), [[0, 2], [3, 1]])
+
+
+def test_unknown_ids_are_counted_and_listed():
+    ids = {"left_ids": ["x"], "right_ids": ["p"]}
+    links = ["x", "a", "b", "c", "d", "e", "f", "a"], ["p", "p", "p", "q", "p", "p", "p", "p"]
+    text = r"7 of 8 links name 6 left id\(s\) that no table has: 'a', 'b', 'c', 'd', 'e' and 1 more and 1 right id\(s\)"
+    with pytest.raises(ValueError, match=text + r".*'q'.*unknown='drop'"):
+        link_matrix(*links, **ids)
+    with pytest.warns(UserWarning, match="these links are left out"):
+        Y = link_matrix(*links, unknown="drop", **ids)
+    np.testing.assert_array_equal(Y.toarray(), [[1.0]])
+
+
+def test_duplicate_links_and_ids():
+    links = (["x", "y", "x"], ["p", "p", "p"], [1.0, 2.0, 4.0])
+    ids = {"left_ids": ["x", "y"], "right_ids": ["p"]}
+    with pytest.raises(ValueError, match=r"1 link\(s\) stand twice or more: \('x', 'p'\)"):
+        link_matrix(*links, **ids)
+    for how, expected in (("sum", 5.0), ("max", 4.0), ("mean", 2.5)):
+        np.testing.assert_array_equal(
+            link_matrix(*links, duplicates=how, **ids).toarray(), [[expected], [2.0]]
+        )
+    with pytest.raises(ValueError, match=r"1 id\(s\) stand twice in the right table: 'p'"):
+        link_matrix(*links, left_ids=["x", "y"], right_ids=["p", "p"])
+    with pytest.raises(ValueError, match=r"score of link 1 \('y', 'p'\) is nan"):
+        link_matrix(["x", "y"], ["p", "p"], [1.0, np.nan], **ids)
+    with pytest.raises(ValueError, match="2 left ids, 1 right ids"):
+        link_matrix(["x", "y"], ["p"], **ids)
+    for name in ("unknown", "duplicates"):
+        with pytest.raises(ValueError, match=f"{name}='keep'"):
+            link_matrix(*links, **{name: "keep"}, **ids)
+
+
+# ---------------------------------------------------------------------- similarities
+
+
+def test_disconnected_graphs():
+    S = np.kron(np.eye(3), np.ones((2, 2)))
+    with pytest.warns(
+        DisconnectedGraphWarning, match=r"3 parts of 2, 2, 2 entities.*3 parts take up 3 of the 4"
+    ):
+        spectral_features(S, 4)
+    with pytest.warns(DisconnectedGraphWarning, match=r"more than n_components=2"):
+        spectral_features(sparse.csr_array(S), 2)
+    S[0] = S[:, 0] = 0
+    with pytest.raises(ValueError, match=r"1 entities have no similarity to any other.*: 0"):
+        spectral_features(S, 2)
+
+
+@pytest.mark.parametrize(
+    ("S", "message"),
+    [
+        (np.ones((3, 2)), "square matrix"),
+        (-np.ones((3, 3)), "negative numbers"),
+        (np.full((3, 3), np.nan), "NaN"),
+        (np.triu(np.ones((3, 3))), "not symmetric"),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_bad_similarities(S, message, kind):
+    with pytest.raises(ValueError, match=message):
+        spectral_features(kind(S), 2)
+    with pytest.raises(ValueError, match="n_components=4 must lie between 1 and the 3"):
+        spectral_features(np.ones((3, 3)), 4)
