@@ -226,5 +226,6 @@ def draw(title: str, panels: Any) -> Any:
         tidy(ax)
     axes[0, 0].set_ylabel("relative excess")
     lines_of = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
-    figure.legend(lines_of.values(), lines_of.keys(), loc="outside lower center", ncols=5, frameon=False)
+    style = {"ncols": 5, "frameon": False, "fontsize": "x-small"}
+    figure.legend(lines_of.values(), lines_of.keys(), loc="outside lower center", **style)
     return figure

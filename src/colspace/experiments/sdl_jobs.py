@@ -270,7 +270,9 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             "The published table (17,880 postings with text) is not at hand: put Kaggle's fake_job_postings.csv into the "
             "folder that COLSPACE_DATA names. The parts used instead have other rates of fraud, so scores are not the paper's."
         )
-    notes.append(f"Topics of '{name}' with covariates, coefficient per standard deviation, then words:")
+    notes.append(
+        f"Topics of '{name}', with its covariates if it has any: coefficient per standard deviation, then words:"
+    )
     notes += learned.lines()
     title = "Real and fake job postings: supervised topics by cross-validation over distinct texts"
 
