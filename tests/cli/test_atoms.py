@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -326,6 +327,9 @@ def test_scores_are_scikit_learns():
         (["gaps.csv", "-y", "digit", "-c", "p1"], "in --covariates in 1 column(s): 'p1' (1)"),
         (["negative.csv", "-y", "digit"], "--free"),
         (["words.csv", "-y", "y", "-t", "x"], "--text x: no word stands in two of the"),
+        (["words.csv", "-y", "y", "-t", "blank"], "--text blank: all 40 texts are empty"),
+        (["t.csv", "-y", "kind", "-t", "age"], "--text age holds numbers; name a column of text"),
+        (["t.parquet", "-y", "kind", "-t", "age"], "--text age holds numbers; name a column of text"),
     ],
 )
 def test_bad_input_says_what_to_do(files, images, arguments, message):
@@ -334,7 +338,8 @@ def test_bad_input_says_what_to_do(files, images, arguments, message):
     odd.to_csv("odd.csv", index=False)
     images.assign(p1=images["p1"].where(images.index != 4)).to_csv("gaps.csv", index=False)
     images.assign(p1=-1.0).to_csv("negative.csv", index=False)
-    pd.DataFrame({"x": [f"w{i}" for i in range(40)], "y": ["a", "b"] * 20}).to_csv("words.csv", index=False)
+    words = pd.DataFrame({"x": [f"w{i}" for i in range(40)], "y": ["a", "b"] * 20, "blank": ""})
+    words.to_csv("words.csv", index=False)
     result = run(*arguments, "-o", "o", code=2)
     assert message in result.stderr
     assert not (files / "o").exists()
@@ -359,6 +364,36 @@ def test_the_table_is_never_overwritten(files, images):
     text = run("o/atoms.csv", "-y", "digit", "-r", "2", "-o", "o", code=2).stderr
     assert "is the table itself, which is never overwritten" in text
     assert (files / "o" / "atoms.csv").read_bytes() == before
+
+
+def test_notes_of_a_small_fit(files, images):
+    few = images.assign(digit=np.where(images.index < 2, "b", "a"), atom=images["p20"])
+    few.to_csv("few.csv", index=False)
+    text = run("few.csv", "-y", "digit", "-r", "2", "--max-iter", "2", "-o", "o").stderr
+    assert "no held-out row is of class b" in text
+    assert "a larger --max-iter (now 2)\n" in text
+    assert "max_iter" not in text
+    columns = pd.read_csv("o/atoms.csv").columns
+    assert [columns[0], columns[-1]] == ["atom_", "atom"]
+
+
+def test_one_column_and_free_atoms(files, images):
+    images[["p20", "digit"]].to_csv("one.csv", index=False)
+    scores = json.loads(run_and_read("one.csv", "-y", "digit", "-r", "1", "--free"))["scores"]
+    assert list(scores) == ["supervised dictionary", "logistic regression, all columns", "largest class"]
+
+
+def run_and_read(*arguments):
+    run(*arguments, "-o", "o")
+    return Path("o/scores.json").read_text()
+
+
+def test_letters_that_the_font_lacks_are_one_note(files):
+    rows = [{"text": f"東京 大阪 {i % 3}x", "y": i % 2} for i in range(30)]
+    pd.DataFrame(rows).to_csv("cjk.csv", index=False)
+    text = run("cjk.csv", "-y", "y", "-t", "text", "-r", "1", "--test", "0", "-o", "o").stderr
+    assert "lacks 4 letter(s), which are drawn as boxes" in text
+    assert "Glyph" not in text
 
 
 def test_messages_speak_of_options():

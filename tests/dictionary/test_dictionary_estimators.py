@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.decomposition import sparse_encode
@@ -17,6 +17,7 @@ from colspace import SupervisedDictionaryClassifier as Classifier
 from colspace import SupervisedDictionaryRegressor as Regressor
 from colspace.dictionary import Multinomial, Radius
 from colspace.dictionary._fit import _shrunken_codes
+from colspace.dictionary._thresholds import best_threshold
 from colspace.metrics import principal_angles
 
 
@@ -255,6 +256,28 @@ def test_codes_under_each_label_against_a_fine_grid(mixed, positive):
     np.testing.assert_allclose(fit.decision_function(X[:5]), costs[:, 0] - costs[:, 1])
 
 
+@pytest.mark.parametrize("positive", [False, True])
+def test_codes_under_each_label_are_best_for_the_objective_of_the_fit(mixed, positive):
+    frame, y = mixed
+    X = frame.drop(columns="age").to_numpy()
+    fit = Classifier(3, model="feature", coding="labels", positive=positive, xi=0.05, l2=2.0).fit(X, y)
+    codes, costs = fit.label_codes(X[:20])
+    W, (_, _, B, _, c) = fit.components_.T, fit._state
+    pairs = B @ B.T
+    if positive:
+        pairs = 0.9 * pairs + 0.1 * np.diag(np.diag(pairs))
+    for j, truth in enumerate((0.0, 1.0)):
+        H = codes[:, j]
+        a = H @ B + c
+        share = np.logaddexp(0.0, (1.0 - 2.0 * truth) * a[:, 0]) + 0.05 * np.sum(
+            (X[:20] - H @ W.T) ** 2, axis=1
+        )
+        np.testing.assert_allclose(costs[:, j], share + 2.0 * np.sum(H * (H @ pairs), axis=1))
+        slope = (expit(a) - truth) @ B.T + 4.0 * H @ pairs + 0.1 * (H @ W.T - X[:20]) @ W
+        left = np.where(H > 0, slope, np.minimum(slope, 0.0)) if positive else slope
+        np.testing.assert_allclose(left, 0.0, atol=1e-4)
+
+
 def test_codes_with_a_price_are_those_of_the_lasso():
     rng = np.random.default_rng(2)
     D, X = rng.standard_normal((4, 9)), rng.standard_normal((30, 9))
@@ -288,6 +311,20 @@ def test_thresholds_against_all_of_them(mixed, rule):
     held_out = clone(fit).set_params(threshold_cv=4).fit(X, y)
     assert 0 < held_out.threshold_ < 1
     assert held_out.threshold_ != fit.threshold_
+
+
+def test_a_threshold_that_no_row_deserves():
+    truth = np.array([1, 1, 0, 0])
+    p = np.array([0.1, 0.2, 0.3, 0.4])  # the wrong way round: all or none is best
+    assert best_threshold("youden", truth, p) == 0.05
+
+
+def test_one_weight_for_all_rows_is_no_weight(mixed):
+    frame, y = mixed
+    X = frame.drop(columns="age")
+    for cv in (None, 3):
+        model = Classifier(2, threshold="f1", threshold_cv=cv)
+        assert model.fit(X, y, sample_weight=1.0).threshold_ == model.fit(X, y).threshold_
 
 
 def test_class_weights_move_the_labels_and_not_the_rebuilding(mixed):
@@ -351,6 +388,7 @@ def test_the_path_trades_rebuilding_for_labels(digits):
         cold = Classifier(4, xi=float(xi)).fit(X, y)
         assert model.objective_ <= 1.01 * cold.objective_
         assert model.xi_ == xi
+        assert model._state.H.size == 0
     chosen = Regressor(2).xi_path(X, X[:, 20], xis=[10.0, 0.1])
     assert chosen.reconstruction_error[0] <= chosen.reconstruction_error[1]
 
@@ -365,6 +403,15 @@ def test_sparse_equals_dense_and_is_never_dense(digits, monkeypatch):
             two = Classifier(3, model=model, positive=positive).fit(X, y)
             np.testing.assert_allclose(one.objective_, two.objective_, rtol=1e-3)
             np.testing.assert_allclose(one.predict_proba(thin), two.predict_proba(X), atol=0.05)
+
+
+@pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
+def test_rebuilt_rows_are_an_array_whatever_the_codes_are(digits, kind):
+    X, y = digits
+    fit = Classifier(3, random_state=0).fit(X, y).set_output(transform=kind)
+    rebuilt = fit.reconstruct(X[:4])
+    assert isinstance(rebuilt, np.ndarray)
+    np.testing.assert_allclose(rebuilt, np.asarray(fit.transform(X[:4])) @ fit.components_)
 
 
 def test_float32_stays(digits):
@@ -403,6 +450,14 @@ def test_bad_input(digits, mixed):
     refuses("coding='labels' is a setting of model='feature'", X, y, coding="labels")
     refuses("coding='labels' compares classes", X, X[:, 3], E=Regressor, model="feature", coding="labels")
     refuses("class_weight names 4", X, y, class_weight={4: 2.0})
+    refuses("class_weight of 5 is -2.0; give a finite", X, y, class_weight={3: 1.0, 5: -2.0})
+    with pytest.raises(ValueError, match="weight holds -1; it must be 240 finite numbers >= 0"):
+        Classifier().fit(X, y, sample_weight=-np.ones(240))
+    refuses("threshold_cv=4 tunes a threshold, but threshold=0.5", X, y == 3, threshold_cv=4)
+    for gap in (None, np.nan, pd.NA):
+        words = y.astype(str).astype(object)
+        words[[1, 7]] = gap
+        refuses("Input y contains NaN: 2 of 240 labels are missing", X, words)
     refuses("solver='lpgd' works on products", X, y, solver="lpgd", positive=True)
     refuses("solver='lbfgs' takes no bound", X, y, solver="lbfgs", l1=1.0)
     refuses("radius is a setting of solver='bcd'", X, y, solver="lbfgs", radius=Radius())

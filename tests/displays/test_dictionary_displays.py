@@ -13,7 +13,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from colspace.dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
 from colspace.displays import AtomsDisplay, CoefficientsDisplay, ParetoDisplay, TopicsDisplay
-from colspace.displays._dictionary import dictionary_of, reconstruction_error, relative_error
+from colspace.displays._dictionary import (
+    coefficient_title,
+    dictionary_of,
+    reconstruction_error,
+    relative_error,
+)
 from colspace.displays._topics import pack
 
 SEA = ["salt wave boat sail", "boat harbour wave tide", "sail tide salt harbour", "wave boat tide sail"]
@@ -129,6 +134,14 @@ def test_relative_error_of_sparse_rows():
     expected = np.linalg.norm(X - H @ W) ** 2 / np.linalg.norm(X) ** 2
     assert_allclose(relative_error(sparse.csr_array(X), H, W), expected)
     assert_allclose(relative_error(X, H, W), expected)
+    assert relative_error(sparse.csr_array(0 * X), 0 * H, W) == relative_error(0 * X, 0 * H, W) == 0.0
+    exact = sparse.csr_array(H @ np.abs(W))  # the difference of large numbers is not below 0
+    assert 0.0 <= relative_error(exact, H, np.abs(W)) < 1e-12
+
+
+def test_titles_of_classes_and_responses():
+    assert coefficient_title(("yes", "no", "maybe"), "", False) == "coefficient, centred over classes"
+    assert coefficient_title(("y0", "y1"), "", True) == "coefficient times std"
 
 
 # ---------------------------------------------------------------------- atoms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,12 +133,13 @@ def compare(model: Any, encoded: Encoded, y: Any, X_test: Any, y_test: Any, seed
             "reconstruction error": reconstruction_error(model, X_test),
         }
     }
-    atoms, Z, Z_test = _unsupervised(model, encoded, X_test, seed)
-    name = f"{type(atoms).__name__.removeprefix('Truncated')} + logistic regression"
-    found[name] = {
-        **_logistic(model, _beside(Z, encoded.X, encoded), y, _beside(Z_test, X_test, encoded), y_test),
-        "reconstruction error": relative_error(X_test[:, : encoded.width], Z_test, atoms.components_),
-    }
+    if encoded.width > 1:  # one column has nothing to be reduced to
+        atoms, Z, Z_test = _unsupervised(model, encoded, X_test, seed)
+        name = f"{type(atoms).__name__.removeprefix('Truncated')} + logistic regression"
+        found[name] = {
+            **_logistic(model, _beside(Z, encoded.X, encoded), y, _beside(Z_test, X_test, encoded), y_test),
+            "reconstruction error": relative_error(X_test[:, : encoded.width], Z_test, atoms.components_),
+        }
     found["logistic regression, all columns"] = _logistic(model, encoded.X, y, X_test, y_test)
     labels, counts = np.unique(y, return_counts=True)
     share = np.tile(counts / counts.sum(), (len(y_test), 1))
@@ -151,7 +153,7 @@ def _unsupervised(model: Any, encoded: Encoded, X_test: Any, seed: int) -> tuple
 
     r = model.components_.shape[0]
     X, other = encoded.X[:, : encoded.width], X_test[:, : encoded.width]
-    if model.positive and r <= encoded.width:
+    if model.positive:
         atoms: Any = NMF(r, init="nndsvda", max_iter=1000, tol=1e-3, random_state=seed)
         other = np.maximum(other, 0.0) if not sparse.issparse(other) else other
     else:
@@ -201,7 +203,10 @@ def write_tables(model: Any, encoded: Encoded, task: Task, out: Path) -> list[Pa
     tables = {}
     if task.text is None:
         atoms = pd.DataFrame(raw.atoms, columns=raw.names)
-        atoms.insert(0, "atom", np.arange(len(atoms)), allow_duplicates=True)
+        number = "atom"
+        while number in raw.names:
+            number += "_"
+        atoms.insert(0, number, np.arange(len(atoms)))
         tables["atoms.csv"] = atoms
     else:
         tables["topics.csv"] = TopicsDisplay(
@@ -237,9 +242,15 @@ def draw(model: Any, encoded: Encoded, task: Task, image_shape: Any, out: Path) 
     displays["coefficients"] = CoefficientsDisplay.from_estimator(
         model, encoded.X, names=encoded.names, n_words=words
     )
-    for name, display in displays.items():
-        display.figure_.savefig(out / f"{name}.png", dpi=150)
-        pyplot().close(display.figure_)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, display in displays.items():
+            display.figure_.savefig(out / f"{name}.png", dpi=150)
+            pyplot().close(display.figure_)
+    letters = {str(w.message) for w in caught if "missing from font" in str(w.message)}
+    if letters:
+        msg = f"the font of the pictures lacks {len(letters)} letter(s), which are drawn as boxes; the tables have them"
+        warnings.warn(msg, stacklevel=2)
     return [out / f"{name}.png" for name in displays]
 
 

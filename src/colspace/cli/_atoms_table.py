@@ -137,13 +137,17 @@ def _join(frame: Any, texts: Sequence[str]) -> Any:
     import pandas as pd
 
     for name in texts:
-        if pd.api.types.is_numeric_dtype(frame[name]):
+        filled = frame[name].dropna()
+        if len(filled) and pd.to_numeric(filled, errors="coerce").notna().all():
             msg = f"--text {name} holds numbers; name a column of text"
             raise ValueError(msg)
     joined = frame[texts[0]].fillna("").astype(str)
     for name in texts[1:]:
         joined = joined + " " + frame[name].fillna("").astype(str)
     empty = int((joined.str.strip() == "").sum())
+    if empty == len(joined):
+        msg = f"--text {', '.join(texts)}: all {empty} texts are empty; name a column of text"
+        raise ValueError(msg)
     if empty:
         warnings.warn(f"{empty} of {len(joined)} texts are empty", stacklevel=3)
     return joined

@@ -184,6 +184,8 @@ def command(
       colspace atoms digits.csv --label digit --image-shape 28x28 --components 25 --out parts
     """
     _check_options(texts, image_shape)
+    import numpy as np
+
     from ..dictionary import SupervisedDictionaryClassifier
     from ..io import check_model_target, read_table
     from ._atoms_fit import (
@@ -221,11 +223,13 @@ def command(
     )
     y = task.y[train]
     held = len(test) > 0
-    with warnings_on_stderr("Warning"):
+    with warnings_on_stderr("Warning", _words):
         model.fit(encoded.X, y)
         X_test = encode_more(encoded, task, test) if held else encoded.X
         scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
-    for note in cancelled(model):
+    absent = np.setdiff1d(y, task.y[test] if held else y)
+    notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
+    for note in [*notes, *cancelled(model)]:
         click.echo(f"Note: {note}", err=True)
     _make_directory(out, table)
     wrote = write_tables(model, encoded, task, out)
@@ -245,7 +249,8 @@ def command(
     }
     wrote.append(write_scores(summary, out))
     try:
-        wrote += draw(model, encoded, task, image_shape, out)
+        with warnings_on_stderr("Note"):
+            wrote += draw(model, encoded, task, image_shape, out)
     except ImportError:
         click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
     if target is not None:

@@ -170,7 +170,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             weight=weight,
             label_weight=label_weight,
             fit_intercept=self.fit_intercept,
-            apart=_APART if self.positive else 0.0,
+            apart=self._apart,
         )
         length = problem.energy / max(float(problem.weight.sum()), 1e-300)
         xi, l2 = self.xi, self.l2
@@ -181,6 +181,10 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if isinstance(l2, str):
             l2 = _RIDGE * (length if self.model == "filter" else 1.0)
         return replace(problem, xi=float(xi), l2=float(l2))
+
+    @property
+    def _apart(self) -> float:
+        return _APART if self.positive else 0.0
 
     def _solve(self, problem: Problem, start: State | None) -> Solution:
         options = Options(
@@ -224,7 +228,15 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         X, Z = self._columns(_known(check_table(self, X, reset=False)))
         Y = np.zeros((X.shape[0], self._state.B.shape[1]))
         problem = make_problem(
-            X, Y, Z, loss=loss, model=self.model, xi=self.xi_, l1=float(self.l1), l2=self.l2_
+            X,
+            Y,
+            Z,
+            loss=loss,
+            model=self.model,
+            xi=self.xi_,
+            l1=float(self.l1),
+            l2=self.l2_,
+            apart=self._apart,
         )
         return problem, self._state.W
 
@@ -240,12 +252,15 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Codes of rows, found without labels: min over h of xi ||x - W h||^2 + l1 |h|_1, h >= 0 if ``positive``."""
+        return self._codes(X)
+
+    def _codes(self, X: Any) -> NDArray[Any]:
         problem, W = self._unlabelled(X)
         return plain_codes(problem, W, self.positive).astype(self.components_.dtype, copy=False)
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
         """Rows rebuilt from their codes (the columns of the atoms, without covariates)."""
-        return self.transform(X) @ self.components_
+        return self._codes(X) @ self.components_
 
     @property
     def _n_features_out(self) -> int:
@@ -274,6 +289,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             models[i] = clone(self).set_params(xi=float(grid[i]))
             models[i]._fit(X, y, start=state)
             state = models[i]._state
+            models[i]._forget_codes()
         return XiPath(
             grid,
             np.array([m.reconstruction_error_ for m in models]),
@@ -281,6 +297,10 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             np.array([m.score(X, y) for m in models]),
             tuple(models),
         )
+
+    def _forget_codes(self) -> None:
+        """A model is as small as its dictionary."""
+        self._state = self._state._replace(H=self._state.H[:0].copy())
 
     @abstractmethod
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:

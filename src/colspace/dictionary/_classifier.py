@@ -180,9 +180,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
             How often each row counts.
         """
         self._fit(X, y, sample_weight)
-        self._state = self._state._replace(
-            H=self._state.H[:0].copy()
-        )  # a model is as small as its dictionary
+        self._forget_codes()
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
@@ -198,6 +196,12 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         if len(classes) > 2 and self.threshold != 0.5:
             msg = (
                 f"threshold={self.threshold!r} is for two classes, but y has {len(classes)}; leave it at 0.5"
+            )
+            raise ValueError(msg)
+        if self.threshold_cv is not None and not isinstance(self.threshold, str):
+            msg = (
+                f"threshold_cv={self.threshold_cv!r} tunes a threshold, but threshold={self.threshold!r} is given; "
+                "use threshold='youden' or 'f1', or leave threshold_cv at None"
             )
             raise ValueError(msg)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
@@ -218,13 +222,13 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         two = len(classes) == 2
         self.coef_, self.covariate_coef_ = (_rows(block, two).astype(dtype) for block in (state.B, state.G))
         self.intercept_ = _rows(state.intercept[None], two)[:, 0]
-        self.threshold_ = self._tuned(X, labels, sample_weight)
+        self.threshold_ = self._tuned(X, labels, weight)
         return self
 
     def _loss(self) -> Loss:
         return Logistic() if isinstance(self.score_function, str) else self.score_function
 
-    def _tuned(self, X: Any, y: NDArray[Any], sample_weight: Any) -> float:
+    def _tuned(self, X: Any, y: NDArray[Any], weight: Array | None) -> float:
         if not isinstance(self.threshold, str):
             return float(self.threshold)
         self.threshold_ = 0.5
@@ -241,9 +245,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
                 )
                 raise ValueError(msg)
             plain = clone(self).set_params(threshold=0.5, threshold_cv=None)
-            params = None if sample_weight is None else {"sample_weight": sample_weight}
+            params = None if weight is None else {"sample_weight": weight}
             probability = cross_val_predict(plain, X, y, cv=cv, method="predict_proba", params=params)
-        weight = None if sample_weight is None else np.asarray(sample_weight)
         return best_threshold(self.threshold, y == self.classes_[1], probability[:, 1], weight)
 
     # ------------------------------------------------------------------ prediction
@@ -295,10 +298,17 @@ def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
         msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(msg)
     y = column_or_1d(np.asarray(y) if is_dask(y) else y, warn=True)
+    if y.dtype == object and (gaps := sum(map(_missing, y))):
+        msg = f"Input y contains NaN: {gaps} of {len(y)} labels are missing; drop those rows"
+        raise ValueError(msg)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
+
+
+def _missing(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and np.isnan(label))
 
 
 def _class_weights(
@@ -311,6 +321,10 @@ def _class_weights(
         unknown = [label for label in rule if label not in set(classes.tolist())]
         if unknown:
             msg = f"class_weight names {unknown[0]!r}, which is no class of y: {classes.tolist()[:10]}"
+            raise ValueError(msg)
+        wrong = [label for label, value in rule.items() if not (np.isfinite(value) and value >= 0)]
+        if wrong:
+            msg = f"class_weight of {wrong[0]!r} is {rule[wrong[0]]!r}; give a finite number >= 0"
             raise ValueError(msg)
         each = np.array([float(rule.get(label, 1.0)) for label in classes.tolist()])
     else:

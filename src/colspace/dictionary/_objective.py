@@ -154,8 +154,10 @@ def _weights(weight: Any, n: int, name: str) -> Array:
     if weight is None:
         return np.ones(n)
     w = np.asarray(weight, dtype=np.float64)
-    if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0):
-        msg = f"{name} has shape {w.shape}; it must be {n} finite numbers >= 0, one per row"
+    wrong = w[~(np.isfinite(w) & (w >= 0))]
+    if w.shape != (n,) or wrong.size:
+        what = f"holds {wrong[0]:g}" if w.shape == (n,) else f"has shape {w.shape}"
+        msg = f"{name} {what}; it must be {n} finite numbers >= 0, one per row"
         raise ValueError(msg)
     return w
 

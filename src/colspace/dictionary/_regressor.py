@@ -93,9 +93,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
             How often each row counts.
         """
         self._fit(X, y, sample_weight)
-        self._state = self._state._replace(
-            H=self._state.H[:0].copy()
-        )  # a model is as small as its dictionary
+        self._forget_codes()
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:

@@ -24,12 +24,11 @@ def best_threshold(rule: str, truth: NDArray[Any], probability: Array, weight: A
     """
     if rule == "youden":
         false, true, cuts = roc_curve(truth, probability, sample_weight=weight, drop_intermediate=False)
-        best = cuts[np.argmax(true - false)]
+        best = cuts[1:][np.argmax((true - false)[1:])]  # the first lies above all
     else:
         precision, recall, cuts = precision_recall_curve(truth, probability, sample_weight=weight)
         f1 = 2.0 * precision * recall / np.maximum(precision + recall, 1e-300)
         best = cuts[np.argmax(f1[:-1])]
     values = np.unique(probability)
-    best = min(float(best), float(values[-1]))  # roc_curve begins above all
     lower = values[values < best]
-    return (best + (float(lower[-1]) if len(lower) else 0.0)) / 2.0
+    return (float(best) + (float(lower[-1]) if len(lower) else 0.0)) / 2.0

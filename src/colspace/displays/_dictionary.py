@@ -60,9 +60,7 @@ def dictionary_of(estimator: Any, X: Any = None, names: Sequence[str] | None = N
     classes = [str(c) for c in getattr(estimator, "classes_", ())]
     if len(classes) > 2:
         coef, added = coef - coef.mean(axis=0), added - added.mean(axis=0)
-    single = len(coef) == 1
-    responses = ("",) if single else tuple(f"y{k}" for k in range(len(coef)))
-    targets = tuple(classes[1:] if len(classes) == 2 else classes) or responses
+    targets = tuple(classes[1:] if len(classes) == 2 else classes) or _responses(len(coef))
     return Dictionary(
         np.asarray(estimator.components_, dtype=np.float64),
         coef.T,
@@ -73,6 +71,10 @@ def dictionary_of(estimator: Any, X: Any = None, names: Sequence[str] | None = N
         classes[0] if len(classes) == 2 else "",
         X is not None,
     )
+
+
+def _responses(count: int) -> tuple[str, ...]:
+    return ("",) if count == 1 else tuple(f"y{k}" for k in range(count))
 
 
 def _names(estimator: Any, names: Sequence[str] | None) -> list[str]:
@@ -122,7 +124,7 @@ def reconstruction_error(estimator: Any, X: Any) -> float:
 
 
 def relative_error(X: Any, codes: Array, atoms: Array) -> float:
-    """||X - codes atoms||² / ||X||².
+    """||X - codes atoms||² / ||X||²; 0 for rows of zeros.
 
     Examples
     --------
@@ -132,10 +134,12 @@ def relative_error(X: Any, codes: Array, atoms: Array) -> float:
     0.2
     """
     if not sparse.issparse(X):
-        return float(((X - codes @ atoms) ** 2).sum() / (X**2).sum())
-    whole = float((X.data.astype(np.float64) ** 2).sum())
-    cross = float(((X @ atoms.T) * codes).sum())
-    return (whole - 2 * cross + float(((codes.T @ codes) * (atoms @ atoms.T)).sum())) / whole
+        whole, left = float((X**2).sum()), float(((X - codes @ atoms) ** 2).sum())
+    else:
+        whole = float((X.data.astype(np.float64) ** 2).sum())
+        cross = float(((X @ atoms.T) * codes).sum())
+        left = max(whole - 2 * cross + float(((codes.T @ codes) * (atoms @ atoms.T)).sum()), 0.0)
+    return left / whole if whole > 0 else 0.0
 
 
 # ---------------------------------------------------------------------- what the pictures share
@@ -180,7 +184,7 @@ def coefficient_title(targets: Sequence[str], against: str, standardised: bool) 
     """What the coefficients are of."""
     what = "coefficient" + (" times std" if standardised else "")
     if len(targets) > 1:
-        return f"{what}, centred over classes" if not targets[0].startswith("y") else what
+        return what if tuple(targets) == _responses(len(targets)) else f"{what}, centred over classes"
     return (
         f"{what}: above zero speaks for {plain(targets[0])}, below for {plain(against)}" if against else what
     )
