@@ -9,6 +9,7 @@ from colspace import JointReduction, PairRegressor, stack_blocks
 from colspace.datasets import make_pairs
 from colspace.metrics import nsee, recall_at_k
 from colspace.pairs import _kernel, _ranking, _tune
+from colspace.pairs._links import check_links
 
 
 def small(seed=0, m=14, n=11, p=4, q=3):
@@ -150,6 +151,27 @@ def test_entities_far_from_all_others_take_the_score_of_the_nearest():
     np.testing.assert_allclose(np.delete(far, 3, axis=0), np.delete(Y, 3, axis=0), atol=1e-8)
 
 
+@pytest.mark.parametrize("reduction", ["joint", "pca", "phd", "cphd", "sols"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_entities_very_far_away_have_finite_scores(reduction, masked):
+    A, B, Y, observed = small(5)
+    shrinkage = "auto" if reduction == "pca" else 0.1
+    model = PairRegressor(2, reduction=reduction, shrinkage=shrinkage, bandwidth=0.3)
+    model.fit(A, B, Y, observed if masked else None)
+    # from so far away only the direction counts
+    np.testing.assert_allclose(model.predict(A * 1e200), model.predict(A * 1e9), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.predict(A, B * 1e200), model.predict(A, B * 1e9), rtol=1e-6, atol=1e-9)
+
+
+def test_scores_stay_between_the_observed_ones_where_kernels_underflow():
+    A, B, Y, _ = make_pairs(60, 40, 5, 2, rng=0)
+    for width in np.geomspace(0.005, 0.05, 12):
+        model = PairRegressor(2, shrinkage=0.1, bandwidth=width).fit(A, B, Y, "observed")
+        scores = model.predict()
+        assert scores.min() > Y.data.min() - 1e-9
+        assert scores.max() < Y.data.max() + 1e-9
+
+
 def test_pairs_out_of_reach_of_what_was_observed_get_the_mean():
     A, B = np.eye(6) * 5 + np.arange(6)[:, None] * 0.01, np.eye(5) * 5
     mask = np.zeros((6, 5), dtype=bool)
@@ -160,6 +182,7 @@ def test_pairs_out_of_reach_of_what_was_observed_get_the_mean():
     scores = model.predict()
     np.testing.assert_allclose(scores[mask], Y[mask])
     np.testing.assert_allclose(scores[~mask], Y[mask].mean())
+    assert model.explain(0, 4, k=None)["contribution"].sum() == pytest.approx(Y[mask].mean())
 
 
 def test_sparse_scores_are_never_dense(monkeypatch):
@@ -271,6 +294,28 @@ def test_auto_with_observed_scores_minimises_their_error():
     assert (model.cv_results_["mean_score"] <= 0).all()
     wide = PairRegressor(2, shrinkage=0.3, bandwidth=1.0).fit(A[:150], B, Y[:150], "observed")
     assert error < np.mean((wide.predict(A[150:]) - scores[150:]) ** 2)
+
+
+@pytest.mark.parametrize("mask", [None, "observed"])
+def test_the_search_scores_what_the_model_would_predict(mask):
+    A, B, Y, _ = make_pairs(90, 70, 6, 2, rng=0)
+    links = check_links(Y, mask, Y.shape)
+    problem = _tune.Problem(A, B, links, "joint", 2, 20)
+    grid = _tune.Grid((0.3,), (0.03, 0.2, 1.0), (0.03, 0.5))
+    tried, found = _tune.tune(problem, grid, 3, np.random.default_rng(0))
+    folds = list(_tune._folds(problem, 3, np.random.default_rng(0)))
+    for s, score in zip(tried, found, strict=True):
+        each = []
+        for fold in folds:
+            assert not set(fold.train) & set(fold.test)
+            model = PairRegressor(2, shrinkage=s.shrinkage, bandwidth=(s.left, s.right))
+            scores = model.fit(A[fold.train], B, Y[fold.train], mask).predict(A[fold.test])
+            truth = Y[fold.test].toarray()
+            if mask is None:
+                each.append(np.mean([recall_at_k(truth, scores, k) for k in range(1, 21)]))
+            else:
+                each.append(-np.mean((scores - truth)[truth > 0] ** 2))
+        assert score == pytest.approx(np.mean(each), rel=5e-3 if mask is None else 1e-9)
 
 
 @pytest.mark.parametrize("n_top", [1, 3, 9, 10])

@@ -178,6 +178,27 @@ def test_constant_features_are_named(data):
     np.testing.assert_allclose(model.loadings_["left"][1], 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("mask", [None, "observed"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(fixed(reduction=name) for name in ("joint", "phd", "cphd", "sols")),
+        fixed(reduction="pca", shrinkage="auto"),
+        BilinearPairRegressor(2),
+    ],
+    ids=repr,
+)
+def test_constant_features_change_nothing_whatever_their_rounding(data, model, mask):
+    A, B, Y = data
+    plain = model.fit(A, B, Y, mask).predict(A[:4])
+    for value in (0.1, 1e6 + 0.1):  # the mean of thirty of them is another number
+        wide = np.c_[A, np.full(30, value)]
+        with pytest.warns(ConstantColumnWarning):
+            model.fit(wide, B, Y, mask)
+        new = wide[:4] + np.r_[np.zeros(5), 0.5]
+        np.testing.assert_allclose(model.predict(new), plain, rtol=1e-6, atol=1e-9)
+
+
 # ---------------------------------------------------------------------- links by name
 
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._validation import warn_constant
 from ._bilinear_fit import Objective, alternating_ridge, quasi_newton
 from ._features import SIDES, PairTable, check_features, check_same_columns, check_same_names, unpack
 from ._kernel import CHUNK
@@ -117,8 +118,11 @@ class BilinearPairRegressor(BaseEstimator):
             for side, X in features.items()
         }
         self.mean_ = {side: X.values.mean(axis=0) for side, X in features.items()}
-        deviation = {side: X.values.std(axis=0) for side, X in features.items()}
-        self.scale_ = {side: np.where(s > 0, s, 1.0) for side, s in deviation.items()}
+        self.scale_ = {}
+        for side, X in features.items():
+            spread = np.ptp(X.values, axis=0)  # exactly zero for constants, unlike the deviation
+            warn_constant(spread, X.columns or range(len(spread)))
+            self.scale_[side] = np.where(spread > 0, X.values.std(axis=0), 1.0)
         Z = {side: self._standardise(X.values, side) for side, X in features.items()}
         self._solve(Z["left"], Z["right"], links)
         self.embedding_ = {side: Z[side] @ self.factors_[side] for side in SIDES}

@@ -17,20 +17,23 @@ Index = NDArray[np.intp]
 CHUNK = 2**25  # numbers in one chunk of a kernel (256 MB)
 _ROWS = 4096  # left entities in one chunk at most
 _SAMPLE = 1000  # entities behind a median distance
+UNREACHED = 1e-290  # sums of weights up to this have lost their digits to underflow
 
 
-def squared_distances(E: Array, F: Array) -> Array:
-    """Squared distances of the rows of E from those of F, in one product."""
+def excess_distances(E: Array, F: Array) -> Array:
+    """Squared distances of the rows of E from those of F beyond the least of each row, in one product.
+
+    ||e||^2 is the same along a row, so it is left out: entities very far away neither overflow nor lose digits.
+    """
     D = E @ F.T
     D *= -2.0
-    D += np.sum(E**2, axis=1)[:, None]
     D += np.sum(F**2, axis=1)
-    return np.maximum(D, 0.0, out=D)
+    D -= D.min(axis=1, keepdims=True)
+    return D
 
 
 def kernel_rows(D: Array, width: float) -> Array:
-    """exp(-(d^2 - row's least d^2) / 2 width^2), in place: row factors cancel, and the nearest never underflows."""
-    D -= D.min(axis=1, keepdims=True)
+    """exp(-D / 2 width^2), in place, for excess distances: row factors cancel, and the nearest never underflows."""
     D *= -0.5 / width**2
     return np.exp(D, out=D)
 
@@ -56,7 +59,7 @@ class Smoother:
 
     def left_sums(self, E: Array) -> tuple[Array, Array | None]:
         """Scores smoothed over left entities, K Y, and the weights K M; without a mask rows of K sum to one."""
-        K = kernel_rows(squared_distances(E, self.left), self.widths[0])
+        K = kernel_rows(excess_distances(E, self.left), self.widths[0])
         if self.links.mask is None:
             K /= K.sum(axis=1, keepdims=True)
             return K @ self.links.Y, None
@@ -64,7 +67,7 @@ class Smoother:
 
     def right_kernel(self, F: Array) -> Array:
         """Kernel of new right entities against the training ones."""
-        K = kernel_rows(squared_distances(F, self.right), self.widths[1])
+        K = kernel_rows(excess_distances(F, self.right), self.widths[1])
         if self.links.mask is None:
             K /= K.sum(axis=1, keepdims=True)
         return K
@@ -75,7 +78,7 @@ class Smoother:
         if sums[1] is None:
             return scores
         weights = sums[1] @ K.T
-        reached = weights > 0
+        reached = weights > UNREACHED
         np.divide(scores, weights, out=scores, where=reached)
         scores[~reached] = self.links.mean
         return scores
@@ -96,11 +99,14 @@ class Smoother:
                 )
 
     def weights(self, e: Array, f: Array) -> Array:
-        """Weight of each stored pair in the prediction for one pair, in the order of the (observed) CSR data."""
-        K = kernel_rows(squared_distances(e[None], self.left), self.widths[0])[0]
-        L = kernel_rows(squared_distances(f[None], self.right), self.widths[1])[0]
+        """Weight of each stored pair in the prediction for one pair, in the order of the (observed) CSR data.
+
+        All alike where none is reached, as the prediction is the mean then.
+        """
+        K = kernel_rows(excess_distances(e[None], self.left), self.widths[0])[0]
+        L = kernel_rows(excess_distances(f[None], self.right), self.widths[1])[0]
         pattern = self.links.Y if self.links.mask is None else self.links.mask
         owner = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
         each = K[owner] * L[pattern.indices]
         total = K.sum() * L.sum() if self.links.mask is None else each.sum()
-        return each / total if total > 0 else np.zeros_like(each)
+        return each / total if total > UNREACHED else np.full_like(each, 1 / len(each))

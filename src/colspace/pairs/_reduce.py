@@ -62,11 +62,13 @@ def pair_moments(A: Array, B: Array, links: Links, reduction: str, r: int, rng: 
     weights = links.degrees(1), links.degrees(0)
     centred, means, covariances = [], [], []
     for X, d in zip((A, B), weights, strict=True):
-        mean = X.mean(axis=0) if d is None else d @ X / d.sum()
-        C = X - mean
+        first = X[0 if d is None else int(np.argmax(d > 0))]
+        C = X - first  # constant columns are exactly zero, which the mean of X may miss by a rounding error
+        shift = C.mean(axis=0) if d is None else d @ C / d.sum()
+        C -= shift
         covariances.append(C.T @ C / len(C) if d is None else C.T @ (C * (d / d.sum())[:, None]))
         centred.append(C)
-        means.append(mean)
+        means.append(first + shift)
     Ac, Bc = centred
     counts = [len(X) if d is None else int((d > 0).sum()) for X, d in zip((A, B), weights, strict=True)]
     total = links.count * links.deviation

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernel import CHUNK, kernel_rows, median_distance, squared_distances
+from ._kernel import CHUNK, UNREACHED, excess_distances, kernel_rows, median_distance
 from ._links import Links
 from ._reduce import PairMoments, embeddings, pair_moments
 
@@ -193,9 +193,13 @@ def _candidates(held_out: Any, n: int, rng: np.random.Generator) -> Index:
 def grid_scores(
     test: Array, train: Array, right: Array, candidates: Index, seen: Links, grid: Grid
 ) -> Iterator[tuple[tuple[float, float], Any]]:
-    """Predictions for every pair of bandwidths, one at a time; single precision, enough to compare settings."""
+    """Predictions for every pair of bandwidths, one at a time.
+
+    Single precision is enough to rank partners; weights of observed pairs would underflow in it.
+    """
+    precision = np.float32 if seen.mask is None else np.float64
     units = median_distance(train), median_distance(right)
-    distances = squared_distances(test, train)
+    distances = excess_distances(test, train)
     parts = [(seen.Y, True)] if seen.mask is None else [(seen.Y, False), (seen.mask, False)]
     sums = []
     for matrix, normalise in parts:
@@ -203,19 +207,19 @@ def grid_scores(
         for h in grid.left:
             K = kernel_rows(distances.copy(), h * units[0])
             stacked.append((_rows_to_one(K) if normalise else K) @ matrix)
-        sums.append(np.vstack(stacked).astype(np.float32))
+        sums.append(np.vstack(stacked).astype(precision, copy=False))
     step = max(1, CHUNK // len(right))
     for g in grid.right:
         blocks = []
         for start in range(0, len(candidates), step):
             chosen = right[candidates[start : start + step]]
-            K = kernel_rows(squared_distances(chosen, right).astype(np.float32), g * units[1])
+            K = kernel_rows(excess_distances(chosen, right).astype(precision, copy=False), g * units[1])
             if seen.mask is None:
                 blocks.append(sums[0] @ _rows_to_one(K).T)
                 continue
             weights = sums[1] @ K.T
             scores = np.full_like(weights, seen.mean)
-            blocks.append(np.divide(sums[0] @ K.T, weights, out=scores, where=weights > 0))
+            blocks.append(np.divide(sums[0] @ K.T, weights, out=scores, where=weights > UNREACHED))
         scores = np.hstack(blocks)
         for n, h in enumerate(grid.left):
             yield (h, g), scores[n * len(test) : (n + 1) * len(test)]
