@@ -17,7 +17,6 @@ from colspace import SupervisedDictionaryClassifier as Classifier
 from colspace import SupervisedDictionaryRegressor as Regressor
 from colspace.dictionary import Multinomial, Radius
 from colspace.dictionary._fit import _shrunken_codes
-from colspace.dictionary._thresholds import best_threshold
 from colspace.metrics import principal_angles
 
 
@@ -313,20 +312,6 @@ def test_thresholds_against_all_of_them(mixed, rule):
     assert held_out.threshold_ != fit.threshold_
 
 
-def test_a_threshold_that_no_row_deserves():
-    truth = np.array([1, 1, 0, 0])
-    p = np.array([0.1, 0.2, 0.3, 0.4])  # the wrong way round: all or none is best
-    assert best_threshold("youden", truth, p) == 0.05
-
-
-def test_one_weight_for_all_rows_is_no_weight(mixed):
-    frame, y = mixed
-    X = frame.drop(columns="age")
-    for cv in (None, 3):
-        model = Classifier(2, threshold="f1", threshold_cv=cv)
-        assert model.fit(X, y, sample_weight=1.0).threshold_ == model.fit(X, y).threshold_
-
-
 def test_class_weights_move_the_labels_and_not_the_rebuilding(mixed):
     frame, y = mixed
     X = frame.drop(columns="age").to_numpy()
@@ -403,15 +388,6 @@ def test_sparse_equals_dense_and_is_never_dense(digits, monkeypatch):
             two = Classifier(3, model=model, positive=positive).fit(X, y)
             np.testing.assert_allclose(one.objective_, two.objective_, rtol=1e-3)
             np.testing.assert_allclose(one.predict_proba(thin), two.predict_proba(X), atol=0.05)
-
-
-@pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
-def test_rebuilt_rows_are_an_array_whatever_the_codes_are(digits, kind):
-    X, y = digits
-    fit = Classifier(3, random_state=0).fit(X, y).set_output(transform=kind)
-    rebuilt = fit.reconstruct(X[:4])
-    assert isinstance(rebuilt, np.ndarray)
-    np.testing.assert_allclose(rebuilt, np.asarray(fit.transform(X[:4])) @ fit.components_)
 
 
 def test_float32_stays(digits):

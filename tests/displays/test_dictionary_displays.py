@@ -199,6 +199,10 @@ def test_atoms_errors(two):
     model, X, _ = two
     with pytest.raises(ValueError, match=r"image_shape=\(8, 9\) has 72 pixels, but atoms have 64"):
         AtomsDisplay.from_estimator(model, image_shape=(8, 9))
+    with pytest.raises(ValueError, match=r"image_shape=\(-8, -8\) .* give height and width"):
+        AtomsDisplay.from_estimator(model, image_shape=(-8, -8))
+    with pytest.raises(ValueError, match="columns=0 must be at least 1"):
+        AtomsDisplay.from_estimator(model, columns=0)
     with pytest.raises(ValueError, match=r"components=\[3\]: there are 3 atoms, numbered from 0"):
         AtomsDisplay.from_estimator(model, components=[3])
     with pytest.raises(ValueError, match="66 columns; give the same"):

@@ -29,6 +29,6 @@ def best_threshold(rule: str, truth: NDArray[Any], probability: Array, weight: A
         precision, recall, cuts = precision_recall_curve(truth, probability, sample_weight=weight)
         f1 = 2.0 * precision * recall / np.maximum(precision + recall, 1e-300)
         best = cuts[np.argmax(f1[:-1])]
-    values = np.unique(probability)
+    values = np.unique(probability if weight is None else probability[weight > 0])
     lower = values[values < best]
     return (float(best) + (float(lower[-1]) if len(lower) else 0.0)) / 2.0

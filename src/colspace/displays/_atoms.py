@@ -163,7 +163,7 @@ def _shape(image_shape: tuple[int, int] | None, size: int) -> tuple[int, int]:
             raise ValueError(msg)
         return side, side
     height, width = image_shape
-    if height * width != size:
+    if height < 1 or height * width != size:
         msg = (
             f"image_shape={tuple(image_shape)} has {height * width} pixels, but atoms have {size} entries (columns of X "
             "without covariates); give height and width whose product is that"

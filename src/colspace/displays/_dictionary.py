@@ -202,6 +202,9 @@ def shorten(text: str, limit: int = 28) -> str:
 
 def grid_of(ax: Any, count: int, across: int, cell: tuple[float, float]) -> tuple[Any, Any, int]:
     """Figure, grid of ``count`` cells and its number of columns: of a new figure, or in the place of ``ax``."""
+    if across < 1:
+        msg = f"columns={across} must be at least 1"
+        raise ValueError(msg)
     columns = min(across, count)
     rows = -(-count // columns)
     columns = -(-count // rows)
