@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -69,8 +69,8 @@ def _value(text: str) -> str:
 
 
 @contextmanager
-def warnings_on_stderr(word: str) -> Iterator[None]:
-    """Print each warning raised within as one line that begins with ``word``."""
+def warnings_on_stderr(word: str, words: Callable[[str], str] = in_options) -> Iterator[None]:
+    """Print each warning raised within as one line that begins with ``word``, in other words."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -78,4 +78,4 @@ def warnings_on_stderr(word: str) -> Iterator[None]:
         finally:
             texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
             for text in dict.fromkeys(texts):
-                click.echo(f"{click.style(word + ':', fg='yellow')} {in_options(text)}", err=True)
+                click.echo(f"{click.style(word + ':', fg='yellow')} {words(text)}", err=True)
