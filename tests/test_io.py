@@ -119,6 +119,15 @@ def test_text_columns_stay_as_written(tmp_path):
     assert frame["a"].tolist() == [1, 2]
 
 
+def test_text_columns_without_gaps_or_names(tmp_path):
+    (tmp_path / "t.csv").write_text(",a,b\n007,NA,1\nNA,,2\n")
+    found = read_table(tmp_path / "t.csv", text=["Unnamed: 0"], gaps=False)
+    assert found["Unnamed: 0"].tolist() == ["007", "NA"]
+    assert found["a"].isna().all()
+    assert found["b"].tolist() == [1, 2]
+    assert read_table(tmp_path / "t.csv", text=["Unnamed: 0"])["Unnamed: 0"].isna().tolist() == [False, True]
+
+
 @pytest.mark.parametrize(
     ("module", "extra", "call"),
     [

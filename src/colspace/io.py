@@ -54,7 +54,7 @@ def _kind(path: PathLike) -> str:
     raise ValueError(msg)
 
 
-def read_table(path: PathLike, *, text: Collection[str] = ()) -> Any:
+def read_table(path: PathLike, *, text: Collection[str] = (), gaps: bool = True) -> Any:
     """Read a table as a pandas DataFrame.
 
     Parameters
@@ -65,6 +65,8 @@ def read_table(path: PathLike, *, text: Collection[str] = ()) -> Any:
         with that one, and spaces around names are left out; warnings say so.
     text : collection of str
         Columns of a text file to keep as they are written, such as identifiers with leading zeros.
+    gaps : bool
+        Whether empty fields and words such as NA are gaps in these columns too, or text like any other.
 
     Examples
     --------
@@ -81,7 +83,7 @@ def read_table(path: PathLike, *, text: Collection[str] = ()) -> Any:
         what = "is a directory" if Path(path).is_dir() else "does not exist"
         msg = f"{path} {what}"
         raise FileNotFoundError(msg)
-    frame = _read_parquet(pandas, path) if kind == "parquet" else _read_text(pandas, path, kind, text)
+    frame = _read_parquet(pandas, path) if kind == "parquet" else _read_text(pandas, path, kind, text, gaps)
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         msg = f"{path} is empty: {frame.shape[0]} rows, {frame.shape[1]} columns"
         raise ValueError(msg)
@@ -97,19 +99,25 @@ def _read_parquet(pandas: Any, path: PathLike) -> Any:
         raise ValueError(msg) from error
 
 
-def _read_text(pandas: Any, path: PathLike, kind: str, text: Collection[str]) -> Any:
+def _read_text(pandas: Any, path: PathLike, kind: str, text: Collection[str], gaps: bool) -> Any:
     expected = "\t" if kind == "tsv" else ","
     try:
         source: Any = io.StringIO(sys.stdin.read()) if str(path) == "-" else path
         header = _header_line(source)
         separator = _separator(header, expected)
-        dtype = {name: str for name in _fields(header, separator) if name.strip() in text}
-        frame = _read_csv(pandas, source, sep=separator, dtype=dtype)
+        fields = [
+            name or f"Unnamed: {i}" for i, name in enumerate(_fields(header, separator))
+        ]  # pandas' name
+        kept = {name: str for name in fields if name.strip() in text}
+        frame = _read_csv(pandas, source, sep=separator, dtype=kept)
         note = f"{path}: the header holds no {expected!r}, so columns are separated at {separator!r}"
         if separator not in (expected, ",") and _count_numbers(frame) < frame.shape[1]:
-            comma = _read_csv(pandas, source, sep=separator, dtype=dtype, decimal=",")
+            comma = _read_csv(pandas, source, sep=separator, dtype=kept, decimal=",")
             if _count_numbers(comma) > _count_numbers(frame):
                 frame, note = comma, f"{note} and ',' is the decimal mark"
+        if kept and not gaps:
+            words = {"usecols": list(kept), "dtype": str, "keep_default_na": False}
+            frame[list(kept)] = _read_csv(pandas, source, sep=separator, **words)[list(kept)]
     except pandas.errors.EmptyDataError as error:
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error

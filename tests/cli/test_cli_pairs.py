@@ -101,9 +101,64 @@ def test_duplicate_links(files):
     assert pd.read_csv("top.csv").equals(pd.read_csv("joined.csv"))
 
 
+def test_ids_are_text_as_written(files):
+    _, B, _, links = files
+    run("--out", "plain.csv", *FIXED)
+    odd = dict(zip(B.index[:4], ["NA", "null", "Zoë, “4”", "007"], strict=True))
+    B.rename(index=odd).to_csv("right.csv")
+    links.assign(gene=links["gene"].replace(odd)).to_csv("odd.csv", index=False)
+    run("--out", "top.csv", *FIXED, links="odd.csv")
+    plain, found = (pd.read_csv(name, dtype=str, keep_default_na=False) for name in ("plain.csv", "top.csv"))
+    assert list(found["gene"]) == list(plain["gene"].replace(odd))
+    links.assign(gene=" " + links["gene"].replace(odd) + " ").to_csv("padded.csv", index=False)
+    result = run("--out", "padded_top.csv", *FIXED, links="padded.csv")
+    assert f"padded.csv: spaces around {len(links)} id(s) of 'gene' are left out" in result.output
+    assert pd.read_csv("padded_top.csv").equals(pd.read_csv("top.csv"))
+    links.assign(gene=links["gene"].where(links.index != 3, " ")).to_csv("gap.csv", index=False)
+    assert "1 id(s) are missing in column 'gene'" in run("--out", "o.csv", links="gap.csv", code=1).output
+
+
+def test_parquet_with_ids_as_labels(files):
+    A, B, _, _ = files
+    run("--out", "plain.csv", *FIXED)
+    A[:40].to_parquet("left.parquet")
+    B.to_parquet("right.parquet")
+    files = ["--left", "left.parquet", "--right", "right.parquet", "--links", "links.csv"]
+    result = CliRunner().invoke(
+        colspace, ["pairs", *files, "--predict", "new.csv", "--out", "top.csv", *FIXED]
+    )
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv("top.csv").equals(pd.read_csv("plain.csv"))
+
+
+def test_tables_without_names_of_ids(files):
+    files[0][:40].rename_axis(None).to_csv("left.csv")
+    run("--out", "top.csv", *FIXED)
+    found = pd.read_csv("top.csv", dtype=str)
+    assert list(found.columns) == ["left", "rank", "right", "score"]
+    assert found["left"][0] == "040"
+
+
+def test_nothing_that_is_read_or_written_is_overwritten(files):
+    for table in ("left.csv", "right.csv", "links.csv", "new.csv"):
+        for option, other in (("--out", "--model"), ("--model", "--out")):
+            kept = pd.read_csv(table)
+            text = run(option, table, other, "free.csv", *FIXED, code=1).output
+            assert f"give {option} another name" in " ".join(text.split())
+            assert pd.read_csv(table).equals(kept)
+    assert "--out and --model are both" in run("--out", "x.csv", "--model", "x.csv", code=1).output
+
+
+def test_warnings_in_words_of_the_command(files):
+    files[0][:40].assign(c=0.1).to_csv("left.csv")
+    text = run("--out", "top.csv", *FIXED).output
+    assert "constant column(s) get loadings of zero: 'c'. Leave them out of the table" in text
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda A: pd.concat([A, A[:1]]), "1 id(s) stand twice in new.csv, e.g. '040'"),
         (lambda A: A.drop(columns="c"), "has no column 'c', which --left has"),
         (
             lambda A: A.assign(**dict.fromkeys(A, A["a"].mask(A.index == "041"))),
@@ -127,3 +182,6 @@ def test_bad_options_and_tables(files):
     assert "not numbers" in run("--out", "top.csv", links="words.csv", code=1).output
     pd.DataFrame({"disease": ["000"]}).to_csv("one.csv", index=False)
     assert "two columns of ids" in run("--out", "top.csv", links="one.csv", code=1).output
+    pd.read_csv("right.csv").iloc[:5].to_csv("right.csv", index=False)
+    few = run("--out", "top.csv", "--bandwidth", 0.3, "--shrinkage", 0, "--drop-unknown", code=1)
+    assert "--right has 8 columns" in few.output

@@ -241,6 +241,20 @@ def test_names_in_names_out(named):
     assert isinstance(bare.predict(A[70:].to_numpy()), np.ndarray)
 
 
+def test_numbers_as_names_stay_numbers(named):
+    A, B, Y = named
+    A, B = A.set_axis(np.arange(80) + 100), B.set_axis(np.arange(60) * 2)
+    model = PairRegressor(3, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y)
+    top = model.rank(k=2)
+    assert top["left"].dtype == top["right"].dtype == B.index.dtype
+    assert len(top.merge(B, left_on="right", right_index=True)) == 160
+    assert model.predict(A).columns.equals(B.index)
+    assert model.explain(101, 4)["right"].dtype == B.index.dtype
+    pairs = pd.MultiIndex.from_product([["x", "y"], range(40)])
+    again = PairRegressor(3, shrinkage=0.1, bandwidth=0.3).fit(A.set_axis(pairs), B, Y)
+    pd.testing.assert_series_equal(again.explain(("x", 1), 4)["weight"], model.explain(101, 4)["weight"])
+
+
 @pytest.mark.parametrize("mask", [None, "observed"])
 def test_contributions_sum_to_the_prediction(named, mask):
     A, B, Y = named

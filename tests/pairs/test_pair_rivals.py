@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime, minimize
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from colspace import BilinearPairRegressor, PairRegressor, PrincipalHessian
+from colspace import BilinearPairRegressor, ConstantColumnWarning, PairRegressor, PrincipalHessian
 from colspace.datasets import make_pairs
 from colspace.metrics import recall_at_k
 from colspace.pairs import _bilinear_fit, _reduce
@@ -101,6 +101,13 @@ def test_bilinear_says_when_it_did_not_converge(small):
     A, B, Y, _ = small
     with pytest.warns(ConvergenceWarning, match="larger max_iter or tol"):
         BilinearPairRegressor(2, alpha=0.01, max_iter=1, tol=0.0).fit(A, B, Y)
+
+
+def test_bilinear_predicts_nothing_from_nothing():
+    # features and scores without any relation: the spectral start is zero
+    with pytest.warns(ConstantColumnWarning):
+        model = BilinearPairRegressor(1).fit(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[1, -1], [-1, 1]]))
+    np.testing.assert_allclose(model.predict(), 0.0, atol=1e-12)
 
 
 def test_logistic_takes_probabilities_only(small):

@@ -34,6 +34,8 @@ def test_nan_in_features_names_the_imputer(model, data):
         model.fit(A, B, Y)
     frame = pd.DataFrame(B, index=[f"g{i}" for i in range(20)])
     frame.loc["g4", 1] = np.nan
+    with pytest.raises(ValueError, match=r"B contains NaN: 1 values of 1 entities, e.g. 104\."):
+        model.fit(data[1][:, :], frame.set_axis(np.arange(100, 120)), Y[:20])
     with pytest.raises(ValueError, match=r"B contains NaN: 1 values of 1 entities, e.g. 'g4'.*CopulaImputer"):
         model.fit(data[1][:, :], frame, Y[:20])
 
@@ -119,6 +121,42 @@ def test_shapes_and_kinds(model, data):
         model.fit(pd.DataFrame(A).assign(kind="x").rename(columns=str), B, Y)
 
 
+def test_masks_that_contradict_the_scores(data):
+    A, B, Y = data
+    dense = np.where(Y.toarray() > 0, Y.toarray(), np.nan)
+    mask = ~np.isnan(dense)
+    scores = fixed().fit(A, B, dense, mask).predict()
+    np.testing.assert_array_equal(scores, fixed().fit(A, B, Y, "observed").predict())
+    mask[0] = True
+    gaps = int(np.isnan(dense[0]).sum())
+    with pytest.raises(ValueError, match=rf"Y is NaN at {gaps} pairs that mask calls observed"):
+        fixed().fit(A, B, dense, mask)
+    with pytest.raises(ValueError, match="mask contains NaN"):
+        fixed().fit(A, B, Y, dense)
+
+
+def test_the_same_pair_twice_is_the_sum_in_scores_and_once_in_masks(data):
+    A, B, Y = data
+    twice = (np.repeat(Y.indices, 2), 2 * Y.indptr)
+    halves = sparse.csr_array((np.repeat(Y.data / 2, 2), *twice), shape=Y.shape)
+    whole = sparse.csr_array((np.ones(2 * Y.nnz), *twice), shape=Y.shape)
+    for mask, same in ((None, None), ("observed", "observed"), (whole, "observed")):
+        expected = fixed().fit(A, B, Y, same).predict()
+        np.testing.assert_allclose(fixed().fit(A, B, halves, mask).predict(), expected, rtol=1e-12)
+        np.testing.assert_allclose(fixed().fit(A, B, halves.tocoo(), mask).predict(), expected, rtol=1e-12)
+    assert halves.nnz == 2 * Y.nnz
+    i, j = Y.tocoo().coords
+    small = sparse.coo_array((np.full(2 * Y.nnz, 100, np.int8), (np.r_[i, i], np.r_[j, j])), shape=Y.shape)
+    np.testing.assert_array_equal(fixed().fit(A, B, small).Y_.data, 200.0)
+
+
+def test_gaps_of_pandas_in_scores(data):
+    A, B, Y = data
+    frame = pd.DataFrame(Y.toarray()).where(Y.toarray() > 0)
+    expected = fixed().fit(A, B, Y, "observed").predict()
+    np.testing.assert_array_equal(fixed().fit(A, B, frame.astype("Float64"), "observed").predict(), expected)
+
+
 def test_names_that_do_not_fit(data):
     A, B, Y = data
     left, right = [f"d{i}" for i in range(30)], [f"g{i}" for i in range(20)]
@@ -131,6 +169,14 @@ def test_names_that_do_not_fit(data):
         fixed().fit(A, B, scores[::-1])
     with pytest.raises(ValueError, match=r"columns of Y and B name different entities, e.g. 'h'"):
         fixed().fit(A, B, scores.rename(columns={"g3": "h"}))
+    with pytest.raises(ValueError, match=r"rows of mask and A name the same entities.*use mask.loc"):
+        fixed().fit(A, B, scores, (scores > 0)[::-1])
+    with pytest.raises(ValueError, match=r"rows of Y and A name the same entities in another order"):
+        fixed().fit(A.reset_index(drop=True), B, scores.reset_index(drop=True)[::-1])
+    # labels that only count name nothing
+    expected = fixed().fit(A, B, scores).predict()
+    np.testing.assert_array_equal(fixed().fit(A, B, pd.DataFrame(Y.toarray())).predict(), expected)
+    np.testing.assert_array_equal(fixed().fit(A.to_numpy(), B, scores[::-1][::-1]).predict(), expected)
     with pytest.raises(ValueError, match="1 entities stand twice in A: 'd0'"):
         fixed().fit(A.rename(index={"d1": "d0"}), B, Y)
 
@@ -155,6 +201,9 @@ def test_predicting_with_other_features(data):
     named = fixed().fit(A.set_axis([f"d{i}" for i in range(30)]), B, Y)
     with pytest.raises(ValueError, match="no entity of A is called 3; names look like 'd0'"):
         named.explain(3, 0)
+    for k in (0, -2, 1.5):
+        with pytest.raises(ValueError, match="must be a whole number at least 1"):
+            model.explain(0, 0, k=k)
 
 
 def test_settings_that_make_no_sense(data):

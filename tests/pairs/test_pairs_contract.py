@@ -136,6 +136,11 @@ def test_every_scorer(data):
     gaps = np.where(dense > 0, dense, np.nan)
     assert error(model, PairTable(A, B, gaps, "observed")) == pytest.approx(at_links)
     assert error(model, PairTable(A, B, Y, sparse.csr_array(dense > 0))) == pytest.approx(at_links)
+    alone = PairTable(A[:1], B, np.ones((1, 40)), "observed")  # scores that one could not learn from
+    assert error(model, alone) == pytest.approx(-np.mean((1 - scores[0]) ** 2))
+    pd.testing.assert_frame_equal(model.rank(table, k=2), model.rank(k=2))
+    with pytest.raises(TypeError, match="holds B itself"):
+        model.predict(table, B)
     observed = cross_val_score(
         FIXED, PairTable(A, B, dense, dense > 0), cv=HeldOutEntities(3, random_state=0), scoring=error
     )

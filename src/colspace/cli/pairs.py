@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ _PHRASES = (
     (r"\bof B and Y\b", "of --right and --links"),
     (r"\bA has (\d+) features and B\b", r"--left has \1 features and --right"),
     (r"^A (contains|has)\b", r"--left or --predict \1"),
+    (r"(, |covariance of )A (has|is)\b", r"\1--left \2"),
+    (r"(, |covariance of )B (has|is)\b", r"\1--right \2"),
+    (r"Drop them to silence this", "Leave them out of the table to silence this"),
     (r"^B (contains|has)\b", r"--right \1"),
 )
 
@@ -146,14 +150,25 @@ def command(
     """
     from ..io import check_model_target, check_table_target, save, write_table
     from ..pairs import PairRegressor, link_matrix
+    from ..pairs._features import check_features
 
     check_table_target(out)
-    for path in (left, right, links, new):
-        if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            msg = f"{out} is one of the tables that are read, which are never overwritten; give --out another name"
-            raise ValueError(msg)
     if model is not None:
         check_model_target(model)
+        if Path(model).absolute() == Path(out).absolute():
+            msg = f"--out and --model are both {out}; give one of them another name"
+            raise ValueError(msg)
+    for option, target in (("--out", out), ("--model", model)):
+        for path in (left, right, links, new):
+            if (
+                target
+                and path
+                and Path(target).exists()
+                and Path(path).exists()
+                and Path(target).samefile(path)
+            ):
+                msg = f"{target} is one of the tables that are read, which are never overwritten; give {option} another name"
+                raise ValueError(msg)
     with warnings_on_stderr("Note"):
         A, B = _entities(left, "--left"), _entities(right, "--right")
         wanted = A if new is None else _entities(new, "--predict", A)
@@ -166,6 +181,7 @@ def command(
             unknown="drop" if drop_unknown else "raise",
             duplicates=duplicates,
         )
+    check_features(wanted, "left")  # before a long search
     r = components if components is not None else min(10, A.shape[1], B.shape[1])
     estimator = PairRegressor(
         r,
@@ -175,7 +191,7 @@ def command(
         n_top=max(top, 10),
         random_state=seed,
     )
-    with warnings_on_stderr("Warning"):
+    with warnings_on_stderr("Warning", _words):
         estimator.fit(A, B, Y, "observed" if observed else None)
     if top > len(B):
         click.echo(
@@ -183,7 +199,7 @@ def command(
         )
     ranked = estimator.rank(wanted, k=min(top, len(B)))
     names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
-    if not set(names.values()) & {"rank", "score"}:
+    if not any(name in ("rank", "score") or name.startswith("Unnamed: ") for name in names.values()):
         ranked = ranked.rename(columns=names)
     write_table(ranked, out)
     if model is not None:
@@ -198,25 +214,42 @@ def _read_ids(path: str, what: str, count: int) -> Any:
     if path == "-":
         msg = f"{what} is read from a file, not from standard input; name one"
         raise ValueError(msg)
-    names = [str(c) for c in read_table(path).columns]
+    names = [str(c) for c in _flat(read_table(path)).columns]
     if len(names) < count + (what != "--links"):
         needs = "two columns of ids" if what == "--links" else "a column of ids and columns of features"
         msg = f"{path} has {len(names)} column(s); {what} needs {needs}"
         raise ValueError(msg)
-    frame = read_table(path, text=names[:count])
+    frame = _flat(read_table(path, text=names[:count], gaps=False))
     for name in names[:count]:
-        gaps = int(frame[name].isna().sum())
+        ids = frame[name].astype(str).str.strip()
+        gaps = int((frame[name].isna() | (ids == "")).sum())
         if gaps:
             msg = f"{gaps} id(s) are missing in column {name!r} of {path}; give every row one"
             raise ValueError(msg)
-        frame[name] = frame[name].astype(str)
+        padded = int((ids != frame[name].astype(str)).sum())
+        if padded:
+            warnings.warn(
+                f"{path}: spaces around {padded} id(s) of {name!r} are left out", UserWarning, stacklevel=2
+            )
+        frame[name] = ids
     return frame
+
+
+def _flat(frame: Any) -> Any:
+    """Labels of rows, which Parquet files keep, as the first column."""
+    index = frame.index
+    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.name is None
+    return frame if plain else frame.reset_index()
 
 
 def _entities(path: str, what: str, like: Any = None) -> Any:
     """Features with the ids as index; columns in the order of ``like``."""
     frame = _read_ids(path, what, 1)
     frame = frame.set_index(str(frame.columns[0]))
+    twice = list(frame.index[frame.index.duplicated()].unique())
+    if twice:
+        msg = f"{len(twice)} id(s) stand twice in {path}, e.g. {twice[0]!r}; keep one row of each"
+        raise ValueError(msg)
     frame.columns = [str(c) for c in frame.columns]
     if like is None:
         return frame

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import warn_constant
 from ._bilinear_fit import Objective, alternating_ridge, quasi_newton
-from ._features import SIDES, PairTable, check_features, check_same_columns, check_same_names, unpack
+from ._features import SIDES, check_features, check_same_columns, check_same_names, sides, unpack
 from ._kernel import CHUNK
 from ._links import Links, check_links
 from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
@@ -103,6 +103,7 @@ class BilinearPairRegressor(BaseEstimator):
         A, B, Y, mask = unpack(A, B, Y, mask)
         left, right = check_features(A, "left"), check_features(B, "right")
         check_same_names(Y, left, right)
+        check_same_names(mask, left, right, "mask")
         links = check_links(Y, mask, (len(left.values), len(right.values)))
         check_width(int(self.n_components), (left.values.shape[1], right.values.shape[1]), "bilinear")
         if self.loss == "logistic" and (links.Y.data.min() < 0 or links.Y.data.max() > 1):
@@ -166,8 +167,7 @@ class BilinearPairRegressor(BaseEstimator):
 
     def predict(self, A: Any = None, B: Any = None) -> Any:
         """Scores of all pairs of a row of A and a row of B; parameters and result as in `PairRegressor.predict`."""
-        if isinstance(A, PairTable):
-            A, B = A.A, A.B
+        A, B = sides(A, B)
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         scores = assemble(self._blocks(E, F), (len(E), len(F)))
         return scores_frame(scores, rows, columns) if hasattr(A, "iloc") or hasattr(B, "iloc") else scores
@@ -175,6 +175,7 @@ class BilinearPairRegressor(BaseEstimator):
     def rank(self, A: Any = None, B: Any = None, k: int = 10) -> Any:
         """The k best partners of each row of A as a DataFrame; as in `PairRegressor.rank`."""
         require_pandas("rank")
+        A, B = sides(A, B)
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         check_k(k, len(F))
         return ranked_frame(*top_of_blocks(self._blocks(E, F), len(E), int(k)), rows, columns)

@@ -32,7 +32,7 @@ class Factors:
 def start(N: Array, r: int) -> tuple[Array, Array]:
     """Leading singular vectors of A'YB, each side with the root of the singular value relative to the first."""
     U, s, Vt = svd(N, full_matrices=False, check_finite=False)
-    root = np.sqrt(s[:r] / s[0])
+    root = np.sqrt(s[:r] / s[0]) if s[0] > 0 else np.zeros(r)
     return U[:, :r] * root, Vt[:r].T * root
 
 

@@ -83,8 +83,12 @@ def _index_of(X: Any) -> Any:
     index = getattr(X, "index", None)
     if index is None or not hasattr(X, "iloc"):
         return None
-    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
-    return None if plain else index
+    return None if _counts(index) else index
+
+
+def _counts(index: Any) -> bool:
+    """Whether row labels are 0, 1, 2, ... because nobody gave any."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
 def check_same_columns(found: Features, side: str, width: int, columns: list[str] | None) -> None:
@@ -102,22 +106,28 @@ def check_same_columns(found: Features, side: str, width: int, columns: list[str
         raise ValueError(msg)
 
 
-def check_same_names(Y: Any, left: Features, right: Features) -> None:
-    """Refuse a DataFrame of scores whose labels are not the entities in their order."""
+def check_same_names(Y: Any, left: Features, right: Features, table: str = "Y") -> None:
+    """Refuse a DataFrame of scores whose labels are not the entities in their order; labels that count name nothing."""
     if not hasattr(Y, "iloc") or not hasattr(Y, "columns"):
         return
     for labels, features, what in (
-        (Y.index, left, "rows of Y and A"),
-        (Y.columns, right, "columns of Y and B"),
+        (Y.index, left, f"rows of {table} and A"),
+        (Y.columns, right, f"columns of {table} and B"),
     ):
-        if features.names is None or list(labels) == list(features.names):
+        ours, theirs = list(features.labels()), list(labels)
+        if ours == theirs or _counts(labels) or (features.names is None and features.columns is None):
             continue
-        if set(labels) == set(features.names):
-            msg = f"{what} name the same entities in another order; use Y.loc[A.index, B.index]"
-        else:
-            odd = [n for n in labels if n not in set(features.names)] or list(labels)
-            msg = f"{what} name different entities, e.g. {shown(odd)}; use Y.reindex(index=A.index, columns=B.index)"
-        raise ValueError(msg)
+        if set(ours) == set(theirs):
+            msg = f"{what} name the same entities in another order; use {table}.loc[A.index, B.index]"
+            raise ValueError(msg)
+        if features.names is not None:
+            known = set(ours)
+            odd = [n for n in theirs if n not in known] or theirs
+            msg = (
+                f"{what} name different entities, e.g. {shown(odd)}; use "
+                f"{table}.reindex(index=A.index, columns=B.index)"
+            )
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +179,16 @@ class PairTable:
 
 def _take(X: Any, rows: Any) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def sides(A: Any, B: Any) -> tuple[Any, Any]:
+    """A and B, those of a PairTable where A is one."""
+    if not isinstance(A, PairTable):
+        return A, B
+    if B is not None:
+        msg = "a PairTable holds B itself; give it alone"
+        raise TypeError(msg)
+    return A.A, A.B
 
 
 def unpack(A: Any, B: Any, Y: Any, mask: Any) -> tuple[Any, Any, Any, Any]:

@@ -21,7 +21,7 @@ _SHOWN = 5  # names in a message
 def shown(names: Sequence[object]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(repr(n) for n in names[:_SHOWN]) + more
+    return ", ".join(repr(n.item() if isinstance(n, np.generic) else n) for n in names[:_SHOWN]) + more
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,31 @@ class Links:
 
 
 def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
-    """Y and mask as CSR of the given shape; see PairRegressor.fit for their meaning."""
+    """Y and mask as CSR of the given shape, with something to learn from; see PairRegressor.fit for their meaning."""
+    links = read_links(Y, mask, shape)
+    if links.mask is not None and not links.mask.nnz:
+        msg = "no pair is observed: the mask is empty"
+        raise ValueError(msg)
+    if not np.any(links.Y.data):
+        msg = "all scores in Y are zero, so there is no link to learn from; check the ids, or fit after adding links"
+        raise ValueError(msg)
+    if links.deviation <= 1e-12 * np.abs(links.Y.data).max():
+        hint = "" if mask is None else "; without mask absent pairs count as zeros"
+        msg = f"all observed pairs have the score {links.mean:g}, so nothing tells partners apart{hint}"
+        raise ValueError(msg)
+    return links
+
+
+def read_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
+    """Y and mask as CSR of the given shape."""
     observed = isinstance(mask, str)
     if observed and mask != "observed":
         msg = f"mask={mask!r} must be None, 'observed', or a table of booleans"
         raise ValueError(msg)
-    pattern = None
+    pattern = known = None
     if sparse.issparse(Y):
-        Y = sparse.csr_array(Y, dtype=np.float64)
+        # duplicates are joined in the end: sums of small integers must not wrap around
+        Y = sparse.csr_array(Y if Y.dtype == bool else Y.astype(np.float64, copy=False), dtype=np.float64)
         if not Y.has_canonical_format:  # the same pair twice is one score, the sum, in scipy's convention
             Y = Y.copy()
             Y.sum_duplicates()
@@ -86,7 +103,11 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
         if observed:
             pattern = Y.copy()
     else:
-        dense = np.asarray(Y, dtype=np.float64)
+        dense = (
+            Y.to_numpy(dtype=np.float64, na_value=np.nan)
+            if hasattr(Y, "iloc")
+            else np.asarray(Y, dtype=np.float64)
+        )
         if dense.ndim != 2:
             msg = f"Y must be a table (left entities x right entities), got {dense.ndim} dimension(s)"
             raise ValueError(msg)
@@ -109,22 +130,19 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
         if pattern.shape != shape:
             msg = f"mask has shape {pattern.shape}, but Y has {shape}"
             raise ValueError(msg)
+        if np.isnan(pattern.data).any():
+            msg = "mask contains NaN; it says True or False of every pair"
+            raise ValueError(msg)
+        pattern.sum_duplicates()
         pattern.eliminate_zeros()
+        gaps = 0 if known is None else int(np.sum(~known[pattern.nonzero()]))
+        if gaps:
+            msg = f"Y is NaN at {gaps} pairs that mask calls observed; use mask & ~np.isnan(Y)"
+            raise ValueError(msg)
     if pattern is not None:
         pattern.data[:] = 1.0
         Y = sparse.csr_array(Y.multiply(pattern)) if not observed else Y
-        if not pattern.nnz:
-            msg = "no pair is observed: the mask is empty"
-            raise ValueError(msg)
-    links = Links(Y, pattern)
-    if not np.any(Y.data):
-        msg = "all scores in Y are zero, so there is no link to learn from; check the ids, or fit after adding links"
-        raise ValueError(msg)
-    if links.deviation <= 1e-12 * np.abs(Y.data).max():
-        hint = "" if mask is None else "; without mask absent pairs count as zeros"
-        msg = f"all observed pairs have the score {links.mean:g}, so nothing tells partners apart{hint}"
-        raise ValueError(msg)
-    return links
+    return Links(Y, pattern)
 
 
 def link_matrix(

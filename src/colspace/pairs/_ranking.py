@@ -28,7 +28,9 @@ def require_pandas(purpose: str) -> Any:
 
 def scores_frame(scores: Array, rows: Any, columns: Any) -> Any:
     """Scores with the names of both sides."""
-    return require_pandas("predict").DataFrame(scores, index=rows, columns=columns)
+    pandas = require_pandas("predict")
+    labels = (None if names is None else pandas.Index(names).infer_objects() for names in (rows, columns))
+    return pandas.DataFrame(scores, *labels)
 
 
 def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
@@ -36,20 +38,20 @@ def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
     n, k = places.shape
     owner = np.repeat(np.arange(n), k)
     flat = places.ravel()
-    return require_pandas("rank").DataFrame(
-        {
-            "left": owner if rows is None else np.asarray(rows)[owner],
-            "rank": np.tile(np.arange(1, k + 1), n),
-            "right": flat if columns is None else np.asarray(columns)[flat],
-            "score": scores.ravel(),
-        }
-    )
+    table = {
+        "left": owner if rows is None else np.asarray(rows)[owner],
+        "rank": np.tile(np.arange(1, k + 1), n),
+        "right": flat if columns is None else np.asarray(columns)[flat],
+        "score": scores.ravel(),
+    }
+    return require_pandas("rank").DataFrame(table).infer_objects()
 
 
-def check_k(k: Any, n: int) -> None:
-    """Refuse lists longer than there are partners."""
-    if not isinstance(k, Integral) or not 1 <= int(k) <= n:
-        msg = f"k={k!r} must be a whole number between 1 and the {n} entities to rank"
+def check_k(k: Any, n: int | None) -> None:
+    """Refuse lists without a length, or longer than there are partners (None: of any length)."""
+    if not isinstance(k, Integral) or int(k) < 1 or (n is not None and int(k) > n):
+        limits = "at least 1" if n is None else f"between 1 and the {n} entities to rank"
+        msg = f"k={k!r} must be a whole number {limits}"
         raise ValueError(msg)
 
 

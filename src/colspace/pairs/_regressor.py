@@ -16,14 +16,14 @@ from .._validation import warn_constant
 from ._features import (
     SIDES,
     Features,
-    PairTable,
     check_features,
     check_same_columns,
     check_same_names,
+    sides,
     unpack,
 )
 from ._kernel import Smoother, median_distance
-from ._links import Links, check_links
+from ._links import Links, check_links, shown
 from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
 from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
 from ._tune import LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, tune
@@ -139,6 +139,7 @@ class PairRegressor(BaseEstimator):
         A, B, Y, mask = unpack(A, B, Y, mask)
         left, right = check_features(A, "left"), check_features(B, "right")
         check_same_names(Y, left, right)
+        check_same_names(mask, left, right, "mask")
         links = check_links(Y, mask, (len(left.values), len(right.values)))
         r = int(self.n_components)
         check_width(r, (left.values.shape[1], right.values.shape[1]), self.reduction)
@@ -257,8 +258,7 @@ class PairRegressor(BaseEstimator):
         ndarray (rows of A, rows of B); a DataFrame when A or B is one with names
         """
         check_is_fitted(self, "embedding_")
-        if isinstance(A, PairTable):
-            A, B = A.A, A.B
+        A, B = sides(A, B)
         smoother = self._smoother()
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         named = hasattr(A, "iloc") or hasattr(B, "iloc")
@@ -275,6 +275,7 @@ class PairRegressor(BaseEstimator):
         """
         require_pandas("rank")
         smoother = self._smoother()
+        A, B = sides(A, B)
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         check_k(k, len(F))
         return ranked_frame(*top_of_blocks(smoother.blocks(E, F), len(E), int(k)), rows, columns)
@@ -296,6 +297,7 @@ class PairRegressor(BaseEstimator):
         """
         pandas = require_pandas("explain")
         smoother = self._smoother()
+        A, B = sides(A, B)
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         weights = smoother.weights(E[place_of(i, rows, len(E), "A")], F[place_of(j, columns, len(F), "B")])
         pattern = self.Y_ if self.mask_ is None else self.mask_
@@ -304,22 +306,26 @@ class PairRegressor(BaseEstimator):
         scores = self.Y_.data if self.mask_ is None else np.asarray(self.Y_[p, q]).ravel()
         parts = weights * scores
         order = np.argsort(-np.abs(parts), kind="stable")
-        order = order if k is None else order[:k]
+        if k is not None:
+            check_k(k, None)
+            order = order[: int(k)]
         left, right = (
             places if names is None else names[places]
             for places, names in ((p[order], self.entities_["left"]), (q[order], self.entities_["right"]))
         )
         table = {"left": left, "right": right, "score": scores[order]}
-        return pandas.DataFrame({**table, "weight": weights[order], "contribution": parts[order]})
+        return pandas.DataFrame(
+            {**table, "weight": weights[order], "contribution": parts[order]}
+        ).infer_objects()
 
 
 def place_of(name: Any, names: Any, n: int, table: str) -> int:
     """Position of an entity given by its name, or by its position where entities have no names."""
     if names is not None:
-        found = np.flatnonzero(np.asarray(names, dtype=object) == name)
-        if len(found):
-            return int(found[0])
-        msg = f"no entity of {table} is called {name!r}; names look like {names[0]!r}"
+        found = [i for i, own in enumerate(names) if own == name]
+        if found:
+            return found[0]
+        msg = f"no entity of {table} is called {name!r}; names look like {shown([names[0]])}"
         raise ValueError(msg)
     if not isinstance(name, Integral) or not 0 <= int(name) < n:
         msg = f"{name!r} is no position of an entity of {table}: whole numbers from 0 to {n - 1}"

@@ -13,7 +13,7 @@ from scipy import sparse
 from .._random import generator
 from ..metrics import auc_by_entity, average_precision_by_entity, precision_at_k, recall_at_k
 from ._features import PairTable
-from ._links import check_links
+from ._links import check_links, read_links
 from ._tune import entity_folds
 
 Index = NDArray[np.intp]
@@ -85,7 +85,7 @@ class _Scorer:
 
 
 def _neg_squared_error(table: PairTable, scores: Any) -> float:
-    links = check_links(table.Y, table.mask, scores.shape)
+    links = read_links(table.Y, table.mask, scores.shape)
     if links.mask is None:
         return -float(np.mean((links.Y.toarray() - scores) ** 2))
     rows, columns = links.mask.tocoo().coords

@@ -197,11 +197,11 @@ def grid_scores(
 
     Single precision is enough to rank partners; weights of observed pairs would underflow in it.
     """
-    precision = np.float32 if seen.mask is None else np.float64
+    precision: Any = np.float32 if seen.mask is None else np.float64
     units = median_distance(train), median_distance(right)
     distances = excess_distances(test, train)
     parts = [(seen.Y, True)] if seen.mask is None else [(seen.Y, False), (seen.mask, False)]
-    sums = []
+    sums: list[Any] = []
     for matrix, normalise in parts:
         stacked = []
         for h in grid.left:
