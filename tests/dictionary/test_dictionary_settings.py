@@ -86,6 +86,27 @@ def test_the_path_goes_down_from_the_largest_xi(digits, monkeypatch):
     np.testing.assert_allclose(path.label_loss, [loss])
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rule", ["youden", "f1"])
+def test_thresholds_are_the_best_of_all(rule, seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.random(40) < 0.2
+    p = np.round(rng.uniform(0.05, 0.95, 40) + 0.1 * truth, 2)  # with ties
+    w = rng.integers(0, 3, 40).astype(float)
+
+    def merit(cut):
+        found = p >= cut
+        hits, missed = w[truth & found].sum(), w[truth & ~found].sum()
+        false, rest = w[~truth & found].sum(), w[~truth & ~found].sum()
+        return (
+            2 * hits / (2 * hits + missed + false)
+            if rule == "f1"
+            else hits / (hits + missed) - false / (false + rest)
+        )
+
+    np.testing.assert_allclose(merit(best_threshold(rule, truth, p, w)), max(map(merit, p)))
+
+
 def test_a_threshold_that_no_row_deserves():
     truth = np.array([1, 1, 0, 0])
     p = np.array([0.1, 0.2, 0.3, 0.4])  # the wrong way round: all or none is best
