@@ -255,12 +255,15 @@ def test_codes_under_each_label_against_a_fine_grid(mixed, positive):
     np.testing.assert_allclose(fit.decision_function(X[:5]), costs[:, 0] - costs[:, 1])
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.5])
 @pytest.mark.parametrize("positive", [False, True])
-def test_codes_under_each_label_are_best_for_the_objective_of_the_fit(mixed, positive):
+def test_codes_under_each_label_are_best_for_the_objective_of_the_fit(mixed, positive, l1):
     frame, y = mixed
     X = frame.drop(columns="age").to_numpy()
-    fit = Classifier(3, model="feature", coding="labels", positive=positive, xi=0.05, l2=2.0).fit(X, y)
-    codes, costs = fit.label_codes(X[:20])
+    options = {"model": "feature", "coding": "labels", "xi": 0.05, "l2": 2.0, "tol": 1e-5, "random_state": 0}
+    fit = Classifier(3, positive=positive, l1=l1, **options).fit(X, y)
+    X = X[:20]
+    codes, costs = fit.label_codes(X)
     W, (_, _, B, _, c) = fit.components_.T, fit._state
     pairs = B @ B.T
     if positive:
@@ -268,13 +271,15 @@ def test_codes_under_each_label_are_best_for_the_objective_of_the_fit(mixed, pos
     for j, truth in enumerate((0.0, 1.0)):
         H = codes[:, j]
         a = H @ B + c
-        share = np.logaddexp(0.0, (1.0 - 2.0 * truth) * a[:, 0]) + 0.05 * np.sum(
-            (X[:20] - H @ W.T) ** 2, axis=1
+        share = np.logaddexp(0.0, (1.0 - 2.0 * truth) * a[:, 0]) + 0.05 * np.sum((X - H @ W.T) ** 2, axis=1)
+        share += 2.0 * np.sum(H * (H @ pairs), axis=1) + l1 * np.sum(np.abs(H), axis=1)
+        np.testing.assert_allclose(costs[:, j], share)
+        slope = (expit(a) - truth) @ B.T + 4.0 * H @ pairs + 0.1 * (H @ W.T - X) @ W
+        moved = H - slope  # a proximal step does not move the best codes
+        still = (
+            np.maximum(moved - l1, 0.0) if positive else np.sign(moved) * np.maximum(np.abs(moved) - l1, 0.0)
         )
-        np.testing.assert_allclose(costs[:, j], share + 2.0 * np.sum(H * (H @ pairs), axis=1))
-        slope = (expit(a) - truth) @ B.T + 4.0 * H @ pairs + 0.1 * (H @ W.T - X[:20]) @ W
-        left = np.where(H > 0, slope, np.minimum(slope, 0.0)) if positive else slope
-        np.testing.assert_allclose(left, 0.0, atol=1e-4)
+        np.testing.assert_allclose(still, H, atol=1e-4)
 
 
 def test_codes_with_a_price_are_those_of_the_lasso():

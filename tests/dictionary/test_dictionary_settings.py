@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.decomposition import sparse_encode
+from sklearn.model_selection import cross_val_predict
 
 from colspace import SupervisedDictionaryClassifier as Classifier
 from colspace import SupervisedDictionaryRegressor as Regressor
+from colspace.dictionary._fit import canonical
+from colspace.dictionary._losses import one_hot
+from colspace.dictionary._objective import State, make_problem, objective
 from colspace.dictionary._thresholds import best_threshold
 
 
@@ -81,6 +86,27 @@ def test_the_path_goes_down_from_the_largest_xi(digits, monkeypatch):
     np.testing.assert_allclose(path.label_loss, [loss])
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rule", ["youden", "f1"])
+def test_thresholds_are_the_best_of_all(rule, seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.random(40) < 0.2
+    p = np.round(rng.uniform(0.05, 0.95, 40) + 0.1 * truth, 2)  # with ties
+    w = rng.integers(0, 3, 40).astype(float)
+
+    def merit(cut):
+        found = p >= cut
+        hits, missed = w[truth & found].sum(), w[truth & ~found].sum()
+        false, rest = w[~truth & found].sum(), w[~truth & ~found].sum()
+        return (
+            2 * hits / (2 * hits + missed + false)
+            if rule == "f1"
+            else hits / (hits + missed) - false / (false + rest)
+        )
+
+    np.testing.assert_allclose(merit(best_threshold(rule, truth, p, w)), max(map(merit, p)))
+
+
 def test_a_threshold_that_no_row_deserves():
     truth = np.array([1, 1, 0, 0])
     p = np.array([0.1, 0.2, 0.3, 0.4])  # the wrong way round: all or none is best
@@ -102,3 +128,57 @@ def test_rebuilt_rows_are_an_array_whatever_the_codes_are(digits, kind):
     rebuilt = fit.reconstruct(X[:4])
     assert isinstance(rebuilt, np.ndarray)
     np.testing.assert_allclose(rebuilt, np.asarray(fit.transform(X[:4])) @ fit.components_)
+
+
+@pytest.mark.parametrize("model", ["filter", "feature"])
+@pytest.mark.parametrize("positive", [False, True])
+def test_one_form_of_equal_fits(digits, weights, model, positive):
+    X, y = digits
+    rng = np.random.default_rng(3)
+    draw = rng.exponential if positive else rng.standard_normal
+    state = State(
+        draw(size=(64, 3)) * [5.0, 1.0, 0.2],
+        draw(size=(150, 3)) * [0.01, 1.0, 7.0],
+        rng.standard_normal((3, 2)),
+        np.zeros((0, 2)),
+        rng.standard_normal(2),
+    )
+    problem = make_problem(
+        X, one_hot(np.searchsorted([3, 5, 8], y), 3), model=model, xi=0.3, l2=0.2, weight=weights
+    )
+    same = canonical(problem, state, positive)
+    np.testing.assert_allclose(objective(problem, same), objective(problem, state))
+    np.testing.assert_allclose(same.H @ same.W.T, state.H @ state.W.T)
+    energy = (weights[:, None] * same.H).T @ same.H
+    assert np.all(np.diff(np.diag(energy)) < 0)
+    np.testing.assert_allclose(np.linalg.norm(same.W, axis=0), 1.0)
+    if positive:
+        assert same.W.min() >= 0
+        assert same.H.min() >= 0
+    else:
+        np.testing.assert_allclose(same.W.T @ same.W, np.eye(3), atol=1e-12)
+        np.testing.assert_allclose(energy, np.diag(np.diag(energy)), atol=1e-8 * energy.max())
+        assert np.all(same.W[np.abs(same.W).argmax(axis=0), np.arange(3)] > 0)
+    lost = state._replace(W=state.W * [1.0, 0.0, 1.0])  # an atom of zeros
+    kept = canonical(problem, lost, positive)
+    np.testing.assert_allclose(objective(problem, kept), objective(problem, lost))
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_codes_of_a_model_with_a_price_are_those_of_the_lasso(digits, positive):
+    X, y = digits
+    fit = Classifier(3, l1=0.4, xi=0.8, positive=positive, tol=1e-4, random_state=0).fit(X, y)
+    peer = sparse_encode(
+        X, fit.components_, algorithm="lasso_cd", alpha=0.4 / 1.6, positive=positive, max_iter=10000
+    )
+    assert np.mean(peer == 0) > 0.05
+    np.testing.assert_allclose(fit.transform(X), peer, atol=2e-3)
+
+
+def test_weights_reach_the_folds_of_a_threshold(digits, weights):
+    X, y = digits
+    cut = Classifier(2, threshold="f1", threshold_cv=3, random_state=0).fit(X, y == 3, weights).threshold_
+    params = {"sample_weight": weights}
+    plain = Classifier(2, random_state=0)
+    p = cross_val_predict(plain, X, y == 3, cv=3, method="predict_proba", params=params)[:, 1]
+    np.testing.assert_allclose(cut, best_threshold("f1", y == 3, p, weights), rtol=1e-6)
