@@ -141,7 +141,7 @@ def test_one_form_of_equal_fits(digits, weights, model, positive):
     rng = np.random.default_rng(3)
     draw = rng.exponential if positive else rng.standard_normal
     state = State(
-        draw(size=(64, 3)) * [5.0, 1.0, 0.2],
+        draw(size=(64, 3)) * [5.0, 1.0, 0.01],
         draw(size=(150, 3)) * [0.01, 1.0, 7.0],
         rng.standard_normal((3, 2)),
         np.zeros((0, 2)),
