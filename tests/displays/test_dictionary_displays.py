@@ -1,4 +1,5 @@
 import sys
+from copy import copy
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -315,6 +316,10 @@ def test_coefficients_with_words_and_panels(three, topics):
     display = CoefficientsDisplay.from_estimator(model, names=names, n_words=2, height=0.5)
     assert all(name.count(",") == 1 for name in display.frame()["name"][:2])
     assert display.ax_.patches[0].get_height() == 0.5
+    signed = copy(model)
+    signed.components_ = np.where(np.arange(12) == 1, -9.0, model.components_)
+    shown = CoefficientsDisplay.from_estimator(signed, names=names, n_words=1).frame()["name"]
+    assert all(label.endswith(f": {names[1]}") for label in shown[:2])
     panels = CoefficientsDisplay.from_estimator(three)
     assert [ax.get_title() for ax in panels.ax_] == ["3", "5", "8"]
     assert len(panels.frame()) == 6 * 3
