@@ -19,10 +19,32 @@ def test_make_pairs_links_what_agrees(monkeypatch):
     everywhere = np.exp(-np.sum((u[:, None] - v) ** 2, axis=2) / 0.5)
     assert affinity.mean() > 4 * everywhere.mean()
     np.testing.assert_allclose(truth["left"].T @ truth["left"], np.eye(2), atol=1e-12)
+    monkeypatch.setattr(module, "_CHUNK", 7 * 300)  # seven rows at a time
     again = make_pairs(400, 300, 8, 2, n_links=6, rng=0)
+    np.testing.assert_array_equal(again.Y.indptr, Y.indptr)
     np.testing.assert_array_equal(again.Y.indices, Y.indices)
     with pytest.raises(ValueError, match="more than n_features"):
         make_pairs(10, 10, 2, 3)
+
+
+def test_make_pairs_draws_by_agreement_and_popularity():
+    def share_of_ten(**kw):
+        """Of the links, those of the ten right entities that have most."""
+        Y = make_pairs(500, 100, 4, 2, n_links=5, rng=0, **kw).Y
+        return np.sort(np.bincount(Y.indices, minlength=100))[-10:].sum() / Y.nnz
+
+    # a very wide kernel draws at random, a very narrow one the nearest
+    assert share_of_ten(width=1e6, popularity=0.0) < 0.2
+    assert share_of_ten(width=1e6, popularity=2.0) > 0.4
+    spectrum = 3 / np.sqrt(np.arange(3, 5))
+    for width in (1e6, 1e-3):
+        A, B, Y, truth = make_pairs(200, 40, 4, 2, width=width, popularity=0.0, n_links=1, rng=0)
+        u, v = A @ truth["left"] / spectrum, B @ truth["right"] / spectrum
+        nearest = np.argmin(np.sum((u[:, None] - v) ** 2, axis=2), axis=1)
+        if width > 1:
+            assert np.mean(Y.indices == nearest) < 0.2
+        else:
+            np.testing.assert_array_equal(Y.indices, nearest)
 
 
 @pytest.fixture

@@ -270,6 +270,10 @@ def test_contributions_sum_to_the_prediction(named, mask):
         assert Y[A.index.get_loc(row["left"]), B.index.get_loc(row["right"])] == row["score"]
         if mask:
             np.testing.assert_allclose(parts["weight"].sum(), 1.0)
+    signed = PairRegressor(3, shrinkage=0.1, bandwidth=0.5).fit(A[:70], B, Y - 2 * (Y > 1), mask)
+    sizes = signed.explain("d1", "g1")["contribution"].abs()
+    assert (signed.explain("d1", "g1", k=None)["contribution"] < 0).any()
+    assert list(sizes) == sorted(signed.explain("d1", "g1", k=None)["contribution"].abs(), reverse=True)[:10]
     few = model.explain("d1", "g1", k=4)
     assert len(few) == 4
     assert list(few["contribution"]) == sorted(few["contribution"], reverse=True)
@@ -353,12 +357,53 @@ def test_score_of_the_search_is_recall_averaged_over_k(n_top):
     assert _tune.top_score(scores, rows, columns, n_top) == pytest.approx(recall)
 
 
+def test_other_shrinkages_are_tried_one_step_around_the_best():
+    grid = _tune.Grid((0.3, 0.1), (1.0, 2.0, 3.0, 4.0), (5.0, 6.0, 7.0))
+    assert grid.near(_tune.Settings(0.3, 3.0, 5.0)) == _tune.Grid((0.1,), (2.0, 3.0, 4.0), (5.0, 6.0))
+
+
+def test_the_search_holds_out_entities_with_positive_scores_only():
+    A, B, Y, _ = make_pairs(30, 20, 5, 2, rng=0)
+    Y = Y.toarray()
+    Y[:10] *= -1
+    Y = sparse.csr_array(Y)
+    Y.data[Y.indptr[20] :] = 0.0  # stored
+    problem = _tune.Problem(A, B, check_links(Y, None, Y.shape), "joint", 2, 5)
+    folds = list(_tune._folds(problem, 3, np.random.default_rng(0)))
+    assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(10, 20))
+
+
+def test_median_distance(monkeypatch):
+    E = np.array([[0.0], [0.0], [0.0], [3.0], [0.0]])
+    assert _kernel.median_distance(E) == pytest.approx(1.2)  # the median is zero, the mean is not
+    assert _kernel.median_distance(E[:3]) == _kernel.median_distance(E[:1]) == 1.0
+    monkeypatch.setattr(_kernel, "_SAMPLE", 2)
+    assert _kernel.median_distance(np.arange(5.0)[:, None] ** 2) == 9.0  # the first and the fourth
+
+
+def test_both_sides_of_a_direction_agree_in_sign():
+    A, B, Y, _ = small(6)
+    model = PairRegressor(3, shrinkage=0.1, bandwidth=0.5).fit(A, B, Y)
+    E, F = model.embedding_["left"], model.embedding_["right"]
+    together = np.einsum("ik,ij,jk->k", E, Y - Y.mean(), F) / Y.size / Y.std()
+    np.testing.assert_allclose(together, model.singular_values_["left"] ** 2, rtol=1e-10)
+
+
 def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):
     monkeypatch.setattr(_tune, "CANDIDATES", 50)
     monkeypatch.setattr(_tune, "SAMPLE", 40)
     A, B, Y, _ = make_pairs(60, 90, 6, 2, rng=0)
     chosen = _tune._candidates(Y[:5], 90, np.random.default_rng(0))
     assert len(np.unique(chosen)) == len(chosen) == 40
-    assert all(set(Y[[i]].indices) & set(chosen) for i in range(5))
+    for i in range(5):  # up to 40 / (2 * 5) partners of each
+        own = set(Y[[i]].indices)
+        assert len(own & set(chosen)) >= min(4, len(own))
+    lengths = []
+    monkeypatch.setattr(_tune, "top_score", lambda *given: lengths.append(given[-1]) or 0.5)
+    PairRegressor(2, n_top=18, bandwidth=0.3).fit(A, B, Y)
+    monkeypatch.undo()
+    assert 8 <= min(lengths) <= max(lengths) < 18  # a list of 18 among 90, as long among the sampled
+    monkeypatch.setattr(_tune, "CANDIDATES", 50)
+    monkeypatch.setattr(_tune, "SAMPLE", 40)
     model = PairRegressor(2).fit(A, B, Y)
     assert 0 < model.cv_results_["mean_score"].max() < 1

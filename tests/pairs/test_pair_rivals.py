@@ -158,10 +158,14 @@ def test_cphd_is_that_of_the_features_side_by_side(small, masked):
     model = PairRegressor(2, reduction="cphd", shrinkage=0.1, bandwidth=0.5).fit(A, B, Y, mask)
     hessian = PrincipalHessian(4, shrinkage=0.1).fit(np.hstack([a, b]), y)
     same_span_and_order(np.vstack(list(model.loadings_.values())), hessian.components_.T)
+    np.testing.assert_allclose(model.singular_values_["left"] * y.std(), hessian.eigenvalues_, rtol=1e-8)
+    mean = a.mean(axis=0)
+    root = np.sqrt(np.abs(hessian.eigenvalues_) / y.std())
+    same_span_and_order(model.embedding_["left"], (A - mean) @ hessian.components_.T[:3] * root)
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_sols_regressions_within_groups_against_loops(small, masked):
+def test_sols_regressions_within_groups_against_loops(small, masked, monkeypatch):
     A, B, Y, mask = small
     groups = np.arange(9) % 3
     Ym = Y * mask if masked else Y
@@ -174,9 +178,15 @@ def test_sols_regressions_within_groups_against_loops(small, masked):
         expected[:, g] = sum((A[i] - mean) * (Y[i, j] - level) for i, j in pairs)
     found = _reduce.group_regressions(A, groups, *_reduce._row_totals(links)[0])
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    model = PairRegressor(2, reduction="sols", shrinkage=0.1, bandwidth=0.5).fit(
-        A, B, Y, mask if masked else None
-    )
+    # groups of three: directions are those of Cov^-1/2 times the sums over pairs
+    monkeypatch.setattr(_reduce, "_groups", lambda C, *_: np.arange(len(C)) % 3)
+    model = PairRegressor(3, reduction="sols", shrinkage=0.0, bandwidth=0.5)
+    model.fit(A, B, Y, mask if masked else None)
+    a, _, y = table_of_pairs(A, B, Y, mask if masked else None)
+    W = np.linalg.inv(np.linalg.cholesky(np.cov(a.T, bias=True)))
+    U, s, _ = np.linalg.svd(W @ expected / (len(y) * y.std()))
+    np.testing.assert_allclose(model.singular_values_["left"], s, rtol=1e-8)
+    same_span_and_order(model.embedding_["left"], (A - a.mean(axis=0)) @ W.T @ U * np.sqrt(s))
     assert np.isfinite(model.predict()).all()
 
 

@@ -77,6 +77,24 @@ def test_more_directions_than_features(data, reduction, limit):
         fixed(6, reduction=reduction, shrinkage=shrinkage).fit(*data)
 
 
+def test_widths_of_cphd_are_those_of_both_sides_together(data):
+    A, _, Y = data
+    wide = np.random.default_rng(0).standard_normal((20, 9))
+    assert fixed(7, reduction="cphd").fit(A, wide, Y).transform(A).shape == (30, 14)
+    with pytest.raises(ValueError, match="A has 5 features and B 9; use at most 7"):
+        fixed(8, reduction="cphd").fit(A, wide, Y)
+
+
+def test_entities_that_are_not_observed_do_not_count_against_singular_covariances(data):
+    A, B, Y = data
+    mask = np.zeros((30, 20), dtype=bool)
+    mask[:5] = True
+    with pytest.raises(ValueError, match=r"more rows than columns are needed: 5 rows.*A has 5 columns"):
+        fixed(shrinkage=0.0).fit(A, B, Y, mask)
+    few = fixed(2, reduction="cphd", shrinkage=0.0).fit(A[:9], B, Y[:9])  # 29 entities, 10 features
+    assert np.isfinite(few.predict()).all()
+
+
 def test_bilinear_rank_above_features(data):
     with pytest.raises(ValueError, match="use at most 5"):
         BilinearPairRegressor(6).fit(*data)
@@ -224,6 +242,11 @@ def test_constant_features_are_named(data):
     A[:, 1] = 3.0
     with pytest.warns(ConstantColumnWarning, match=r"1 constant column\(s\) get loadings of zero: 1"):
         model = fixed().fit(A, B, Y)
+    np.testing.assert_allclose(model.loadings_["left"][1], 0, atol=1e-12)
+    A[20:, 1] = 4.0  # of entities without a single observed pair
+    mask = np.arange(30)[:, None] + np.zeros(20) < 20
+    with pytest.warns(ConstantColumnWarning, match="1 constant"):
+        model = fixed().fit(A, B, Y, mask)
     np.testing.assert_allclose(model.loadings_["left"][1], 0, atol=1e-12)
 
 

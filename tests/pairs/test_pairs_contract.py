@@ -157,6 +157,10 @@ def test_splitter_holds_out_linked_entities_once():
     assert sorted(np.concatenate([test for _, test in parts])) == list(range(0, 20, 2))
     for train, test in parts:
         assert sorted([*train, *test]) == list(range(20))
+    stored = sparse.csr_array(Y + 1)  # every pair is stored
+    stored.data[:] = Y.ravel()
+    again = list(splitter.split(PairTable(table.A, table.B, stored)))
+    assert [test.tolist() for _, test in again] == [test.tolist() for _, test in parts]
     with pytest.raises(ValueError, match="11 folds need as many left entities with links, and there are 10"):
         list(HeldOutEntities(11).split(table))
     with pytest.raises(TypeError, match="splits a PairTable"):

@@ -109,16 +109,16 @@ def make_pairs(
     for start in range(0, n_left, step):
         u = left[start : start + step]
         distance = np.sum(u**2, axis=1)[:, None] - 2 * u @ right.T + np.sum(right**2, axis=1)
-        affinity = np.exp(-np.maximum(distance, 0) / (2 * width**2))
+        exponent = -np.maximum(distance, 0) / (2 * width**2)
         # Gumbel noise turns the largest logarithms into a draw without replacement
-        noisy = np.log(np.maximum(affinity, 1e-300)) + liking + g.gumbel(size=affinity.shape)
+        noisy = exponent + liking + g.gumbel(size=exponent.shape)
         order = np.argsort(-noisy, axis=1)
         chosen = np.arange(n_right) < counts[start : start + step, None]
         i, place = np.nonzero(chosen)
         j = order[i, place]
         rows.append(start + i)
         columns.append(j)
-        values.append(affinity[i, j] + 0.1)
+        values.append(np.exp(exponent[i, j]) + 0.1)
     where = np.concatenate(rows), np.concatenate(columns)
     Y = sparse.csr_array((np.concatenate(values), where), shape=(n_left, n_right))
     return PairsData(A, B, Y, truth)
