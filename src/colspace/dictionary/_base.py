@@ -124,6 +124,8 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def _warn_copies(self, X: Any, Z: Array) -> None:
         """Say which covariates are also columns of the dictionary."""
+        if not Z.shape[1]:
+            return
         probe = np.cos(np.arange(1.0, X.shape[0] + 1.0))
         seen, asked = np.asarray(X.T @ probe).ravel(), Z.T @ probe
         labels = feature_names(self) or range(self.n_features_in_)
