@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ._group import one_line_errors
+
+_FILE_WIDTH = 160  # of tables that go to a file or a pipe
 
 
 @click.command("reproduce")
@@ -35,6 +38,8 @@ def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     from ..experiments import EXPERIMENTS, describe, run
 
     console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_WIDTH
     if name is None:
         _print_rows(console, [{"name": known, "shows": describe(known)} for known in EXPERIMENTS])
         return
