@@ -14,7 +14,7 @@ from ._regions import Radius, Region, Regions
 from ._scaling import Whitener, column_means, curvature, whitener
 
 _SMALL = 1e-12
-_PASSES_OF_ATOMS, _PASSES_OF_CODES = 6, 3  # of nonnegative blocks that the labels see
+_PASSES_OF_ATOMS, _PASSES_OF_CODES = 6, 2  # of nonnegative blocks that the labels see
 
 
 class Sweeps:
