@@ -120,6 +120,12 @@ def feature_names(estimator: Any) -> Sequence[str] | None:
     return None if names is None else [str(n) for n in names]
 
 
+def table_dtype(X: Any) -> type[np.floating[Any]]:
+    """What the directions of a table are stored as: float32 stays float32."""
+    kinds = set(X.dtypes) if hasattr(X, "dtypes") else {getattr(X, "dtype", None)}
+    return np.float32 if kinds == {np.dtype(np.float32)} else np.float64
+
+
 class ConstantColumnWarning(UserWarning):
     """Some columns have no variation; their loadings are zero."""
 

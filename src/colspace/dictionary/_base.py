@@ -22,9 +22,8 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions
 from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
-from ._lbfgs import check_nonnegative
 from ._losses import Array, Loss
-from ._objective import Problem, Solution, State, make_problem, projections
+from ._objective import Problem, Solution, State, make_problem, projections, rebuilding
 from ._regions import Radius
 
 _APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
@@ -156,8 +155,6 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """The problem, divided by ``unit``, with its automatic terms; ``null_loss`` is that of a constant prediction."""
         X, Z = self._columns(X)
         self._warn_copies(X, Z)
-        if self.positive:
-            check_nonnegative(X)
         if self.model == "filter" and self.coding != "refit":
             msg = f"coding={self.coding!r} is a setting of model='feature'; leave it at 'refit' for model='filter'"
             raise ValueError(msg)
@@ -344,11 +341,5 @@ def _floats(X: Any) -> Any:
 def rebuilding_error(problem: Problem, W: Array, H: Array) -> float:
     """sum_i w_i ||x_i - W h_i||^2 / sum_i w_i ||x_i||^2."""
     wh = problem.weight[:, None] * H
-    left = problem.energy - 2.0 * float(np.sum(wh * projections(problem, W)))
-    left += float(np.sum((H.T @ wh) * (W.T @ W)))
+    left = rebuilding(problem, float(np.vdot(wh, projections(problem, W))), H.T @ wh, W.T @ W)
     return max(left, 0.0) / problem.energy if problem.energy > 0 else 0.0
-
-
-def table_dtype(X: Any) -> Any:
-    """float32 stays float32."""
-    return np.float32 if X.dtype == np.float32 else np.float64

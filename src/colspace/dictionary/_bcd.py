@@ -9,7 +9,16 @@ import numpy as np
 
 from ._descent import Block, Bounded, Labels, descend, direction
 from ._losses import Array
-from ._objective import Problem, Solution, State, projections, row_energy, transposed, value_and_gradient
+from ._objective import (
+    Problem,
+    Solution,
+    State,
+    assemble,
+    projections,
+    row_energy,
+    transposed,
+    value_and_gradient,
+)
 from ._regions import Radius, Region, Regions
 from ._scaling import Whitener, column_means, curvature, whitener
 
@@ -94,13 +103,10 @@ class Sweeps:
     def value(self) -> float:
         """L."""
         p, wh = self.problem, self.weighed(self.H)
-        rebuilt = p.energy - 2.0 * float(np.vdot(wh, self.xw)) + float(np.vdot(self.gram, self.inner))
-        ridge = float(np.vdot(self.B, p.paired(self.inner if self.filter else self.gram) @ self.B))
-        if p.l2 and p.Z.shape[1]:
-            G = self.state.G
-            ridge += float(np.vdot(G, G))
-        size = p.l1 * float(np.abs(wh).sum()) if p.l1 else 0.0
-        return self.labels.value + p.xi * rebuilt + p.l2 * ridge + size
+        G = self.state.G if p.l2 and p.Z.shape[1] else self.x[:0]
+        cross = float(np.vdot(wh, self.xw))
+        smooth = assemble(p, self.labels.value, cross, self.gram, self.inner, self.B, G)
+        return smooth + (p.l1 * float(np.abs(wh).sum()) if p.l1 else 0.0)
 
     def dictionary(self, radius: float = np.inf) -> Block:
         """L in W."""

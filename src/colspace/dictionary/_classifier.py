@@ -21,7 +21,8 @@ from sklearn.utils.validation import (
 
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from ._base import SupervisedDictionary, table_dtype
+from .._validation import table_dtype
+from ._base import SupervisedDictionary
 from ._label_codes import label_codes
 from ._losses import Array, Logistic, Loss, Multinomial, one_hot
 from ._objective import State

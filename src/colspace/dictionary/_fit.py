@@ -15,7 +15,7 @@ from ._codes import nonnegative_codes
 from ._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
 from ._losses import Array
 from ._lpgd import solve_lpgd, theory
-from ._objective import Problem, Solution, State, best_codes, projections
+from ._objective import Problem, Solution, State, inverse_gram, projections
 from ._regions import Radius, Region, Regions
 
 _INNER = 3  # projected-gradient steps of a block within a sweep
@@ -135,7 +135,7 @@ def plain_codes(problem: Problem, W: Array, positive: bool, xw: Array | None = N
         return nonnegative_codes(xw, gram, price)[0]
     if price > 0:
         return _shrunken_codes(xw, gram, price)
-    return best_codes(problem, W)
+    return xw @ inverse_gram(W)
 
 
 def _shrunken_codes(xw: Array, gram: Array, price: float) -> Array:

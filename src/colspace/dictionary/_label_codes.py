@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 
 from ._fit import plain_codes
-from ._lbfgs import _minimise
+from ._lbfgs import minimise
 from ._losses import Array, one_hot
-from ._objective import Problem, State, codes_gradient, projections
+from ._objective import Problem, State, codes_gradient, projections, square_lengths
 
 _TOL = 1e-13
 _MAX_ITER = 2000
@@ -21,19 +20,13 @@ def label_codes(problem: Problem, state: State, positive: bool) -> tuple[Array, 
     W, (n, classes) = state.W, (problem.Y.shape[0], problem.n_outputs + 1)
     xw = projections(problem, W)
     plain = plain_codes(problem, W, positive, xw)
-    squares = _square_lengths(problem)
+    squares = square_lengths(problem.X)
     codes, shares = np.empty((n, classes, W.shape[1])), np.empty((n, classes))
     for j in range(classes):
         at = replace(problem, Y=one_hot(np.full(n, j), classes))
         codes[:, j] = _codes(at, state._replace(H=plain), xw, positive)
         shares[:, j] = problem.xi * squares + _shares(at, state._replace(H=codes[:, j]), xw)
     return codes, shares
-
-
-def _square_lengths(problem: Problem) -> Array:
-    X = problem.X
-    rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else (X * X).sum(axis=1)
-    return np.asarray(rows, dtype=np.float64).ravel()
 
 
 def _shares(problem: Problem, state: State, xw: Array) -> Array:
@@ -63,5 +56,5 @@ def _codes(problem: Problem, state: State, xw: Array, positive: bool) -> Array:
     H = state.H
     start = [np.maximum(H, 0.0), np.maximum(-H, 0.0)] if split else [H]
     lower = [0.0] * len(start) if split or positive else None
-    parts, *_ = _minimise(value, start, tol=_TOL, max_iter=_MAX_ITER, lower=lower)
+    parts, *_ = minimise(value, start, tol=_TOL, max_iter=_MAX_ITER, lower=lower)
     return parts[0] - parts[1] if split else parts[0]

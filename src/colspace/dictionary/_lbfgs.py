@@ -45,7 +45,7 @@ def _unpack(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     return [part.reshape(shape) for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
 
 
-def _minimise(
+def minimise(
     value: Callable[[list[Array]], tuple[float, Sequence[Array]]],
     start: Sequence[Array],
     *,
@@ -116,9 +116,7 @@ def fit_coefficients(
         return level, list(gradient[1:])
 
     fixed, nothing = W * scaled.w, np.zeros_like(W)
-    parts, *_ = _minimise(
-        value, [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)], tol=tol, max_iter=max_iter
-    )
+    parts, *_ = minimise(value, [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)], tol=tol, max_iter=max_iter)
     at = scaled.out(Coefficients(fixed, *parts))
     return State(W, H, at.B, at.G, at.intercept)
 
@@ -200,7 +198,7 @@ def solve_eliminated(
         return level, scaled.pull(at, gradient)
 
     lower = [0.0, -np.inf, -np.inf, -np.inf] if positive else None
-    parts, history, reason, converged = _minimise(
+    parts, history, reason, converged = minimise(
         value, scaled.into(without_codes(start)), tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
     W, B, G, c = scaled.out(Coefficients(*parts))
@@ -250,7 +248,7 @@ def solve_jointly(
     free = -np.inf
     lower = [0.0, 0.0, free, free, free] if positive else None
     W, *rest = scaled.into(without_codes(start))
-    parts, history, reason, converged = _minimise(
+    parts, history, reason, converged = minimise(
         value, [W, start.H * scaled.h, *rest], tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
     return Solution(own(parts), tuple(history), reason, converged)

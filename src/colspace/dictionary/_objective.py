@@ -162,13 +162,18 @@ def _weights(weight: Any, n: int, name: str) -> Array:
     return w
 
 
+def square_lengths(X: Any) -> Array:
+    """||x_i||^2 of some rows."""
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    if is_dask(X):
+        return np.asarray((X * X).sum(axis=1), dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
 def row_energy(X: Any, weight: Array) -> Any:
     """sum_i weight_i ||x_i||^2 of some rows."""
-    if sparse.issparse(X):
-        rows = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    else:
-        rows = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return weight @ rows
+    return weight @ square_lengths(X)
 
 
 @dataclass(frozen=True)
@@ -241,14 +246,24 @@ def row_sums(
     return reduce_rows(statistic, *arrays, chunk=problem.chunk)
 
 
+def rebuilding(problem: Problem, cross: float, gram: Array, inner: Array) -> float:
+    """sum_i w_i ||x_i - W h_i||^2 from sum w h'W'x, sum w h h' and W'W."""
+    return problem.energy - 2.0 * cross + float(np.vdot(gram, inner))
+
+
+def assemble(
+    problem: Problem, label: float, cross: float, gram: Array, inner: Array, B: Array, G: Array
+) -> float:
+    """L without its L1 term, from the labels' loss, sum w h'W'x, sum w h h', W'W and the coefficients."""
+    pairs = problem.paired(inner if problem.model == "filter" else gram)
+    ridge = float(np.vdot(B, pairs @ B) + np.vdot(G, G))
+    return label + problem.xi * rebuilding(problem, cross, gram, inner) + problem.l2 * ridge
+
+
 def value_of(problem: Problem, at: Coefficients, sums: Sums) -> float:
     """L without its L1 term."""
     W, B, G, _ = at
-    gram = W.T @ W
-    rebuilt = problem.energy - 2.0 * sums.cross + float(np.sum(sums.gram * gram))
-    inner = problem.paired(gram if problem.model == "filter" else sums.gram)
-    ridge = float(np.sum(B * (inner @ B)) + np.sum(G * G))
-    return sums.label + problem.xi * rebuilt + problem.l2 * ridge
+    return assemble(problem, sums.label, sums.cross, sums.gram, W.T @ W, B, G)
 
 
 def gradient_of(problem: Problem, at: Coefficients, sums: Sums) -> Coefficients:
@@ -329,12 +344,9 @@ def objective(problem: Problem, state: State, xw: Array | None = None) -> float:
     W, H, B, G, _ = state
     xw = projections(problem, W) if xw is None else xw
     wh = problem.weight[:, None] * H
-    inner, gram = W.T @ W, H.T @ wh
-    rebuilt = problem.energy - 2.0 * float(np.vdot(wh, xw)) + float(np.vdot(inner, gram))
-    pairs = problem.paired(inner if problem.model == "filter" else gram)
-    ridge = float(np.vdot(B, pairs @ B) + np.vdot(G, G))
     label = float(problem.label_weight @ problem.loss.value(activations(problem, state, xw), problem.Y))
-    return label + problem.xi * rebuilt + problem.l1 * float(np.abs(wh).sum()) + problem.l2 * ridge
+    smooth = assemble(problem, label, float(np.vdot(wh, xw)), H.T @ wh, W.T @ W, B, G)
+    return smooth + problem.l1 * float(np.abs(wh).sum())
 
 
 def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:

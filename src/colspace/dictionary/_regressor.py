@@ -11,7 +11,8 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_co
 
 from .._rows import is_dask
 from .._sklearn_compat import _fit_context
-from ._base import SupervisedDictionary, table_dtype
+from .._validation import table_dtype
+from ._base import SupervisedDictionary
 from ._losses import Squared
 from ._objective import State
 

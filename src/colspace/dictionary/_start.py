@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ._codes import nonnegative_codes
+from ._descent import Nonnegative
 from ._losses import Array
-from ._objective import Problem, projections, transposed
+from ._objective import Problem, projections, rebuilding, transposed
 
 _POWER = 6  # subspace iterations
 _EXTRA = 10  # directions beyond those asked for
@@ -57,7 +58,7 @@ def nonnegative_factors(problem: Problem, r: int, rng: np.random.Generator) -> t
         xw, gram = projections(problem, W), W.T @ W
         H = _sweep(H, xw, gram)
         wh = w * H
-        left = problem.energy - 2.0 * float(np.sum(wh * xw)) + float(np.sum((H.T @ wh) * gram))
+        left = rebuilding(problem, float(np.vdot(wh, xw)), H.T @ wh, gram)
         if last - left <= _TOL * max(left, _SMALL * problem.energy):
             break
         last = left
@@ -71,11 +72,7 @@ def _part(x: Array, w: Array, v: Array) -> float:
 
 def _sweep(F: Array, cross: Array, gram: Array) -> Array:
     """One pass over the columns of F >= 0, each at its best for ||. - F G'||^2 with G'G = ``gram``."""
-    F = F.copy()
-    for k in range(F.shape[1]):
-        if gram[k, k] > 0:
-            F[:, k] = np.maximum(F[:, k] + (cross[:, k] - F @ gram[:, k]) / gram[k, k], 0.0)
-    return F
+    return F + Nonnegative(gram)(F, F @ gram - cross, 1.0)
 
 
 def _balance(W: Array, H: Array, weight: Array) -> tuple[Array, Array]:

@@ -23,11 +23,11 @@ from .._response import (
 )
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, feature_names
+from .._validation import check_table, feature_names, table_dtype
 from ..factor import SingularCovarianceError
 from ..moments import TripleMoments, TriplePlan, centre
 from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
-from ._linear import BlockReductionMixin, column_labels, table_dtype
+from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, permutation_rank_test
 from ._source import Pairs, Source

@@ -117,12 +117,6 @@ def check_block_widths(n_components: int, blocks: Blocks) -> None:
         raise ValueError(msg)
 
 
-def table_dtype(X: Any) -> type[np.floating[Any]]:
-    """What the directions of a table are stored as: float32 stays float32."""
-    kinds = set(X.dtypes) if hasattr(X, "dtypes") else {getattr(X, "dtype", None)}
-    return np.float32 if kinds == {np.dtype(np.float32)} else np.float64
-
-
 def column_labels(estimator: Any) -> list[object]:
     """Column names seen in fit, or positions."""
     names = feature_names(estimator)

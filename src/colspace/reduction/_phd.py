@@ -15,14 +15,13 @@ from sklearn.base import BaseEstimator
 
 from .._blocks import parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table
+from .._validation import check_table, table_dtype
 from ..factor import fix_signs, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._linear import (
     LinearReductionMixin,
     check_block_widths,
     column_labels,
-    table_dtype,
     table_shrinkage,
     table_whitener,
 )

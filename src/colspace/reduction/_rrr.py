@@ -14,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._blocks import parse_blocks
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table
+from .._validation import check_table, table_dtype
 from ..factor import Whitener, fix_signs
 from ..moments import centre
 from ._linear import (
     LinearReductionMixin,
     column_labels,
     linear_transform,
-    table_dtype,
     table_whitener,
 )
 from ._source import Source

@@ -16,14 +16,13 @@ from sklearn.base import BaseEstimator
 from .._blocks import Blocks, parse_blocks
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table
+from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import SlicedMoments, sliced_moments
 from ._linear import (
     LinearReductionMixin,
     check_block_widths,
     column_labels,
-    table_dtype,
     table_shrinkage,
     table_whitener,
 )

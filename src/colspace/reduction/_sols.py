@@ -15,14 +15,13 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from .._blocks import Blocks, parse_blocks
 from .._response import is_gap
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, feature_names
+from .._validation import check_table, feature_names, table_dtype
 from ..factor import Whitener, full_whitener, left_singular
 from ..moments import SlicedMoments, centre, clear_flat
 from ._linear import (
     BlockReductionMixin,
     check_block_widths,
     column_labels,
-    table_dtype,
     table_shrinkage,
     table_whitener,
 )

@@ -17,10 +17,10 @@ from .._blocks import parse_blocks
 from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, checked_chunk, sample_rows, warn_constant
+from .._validation import check_table, checked_chunk, sample_rows, table_dtype, warn_constant
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
-from ._linear import LinearReductionMixin, check_block_widths, column_labels, table_dtype
+from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._proxies import held_out_gain
 from ._stein_fit import (
     EncodedResponse,
