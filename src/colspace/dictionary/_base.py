@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,17 @@ class XiPath:
     label_loss: Array
     score: Array
     models: tuple[Any, ...]
+
+
+class Setup(NamedTuple):
+    """What is fitted: the checked table, y and weights, and the problem, in which y is (y - shift) / sqrt(unit)."""
+
+    table: Any
+    y: NDArray[Any]
+    weight: Array | None
+    problem: Problem
+    unit: float = 1.0
+    shift: Array | float = 0.0
 
 
 class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -276,7 +287,8 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """
         self._validate_params()
         if xis is None:
-            grid = clone(self).set_params(xi="auto").fit(X, y).xi_ * np.logspace(-3, 2, 11)
+            automatic = clone(self).set_params(xi="auto")._setup(X, y)
+            grid = automatic.unit * automatic.problem.xi * np.logspace(-3, 2, 11)
         else:
             grid = np.asarray(xis, dtype=np.float64)
             if grid.ndim != 1 or not len(grid) or not np.all(np.isfinite(grid) & (grid > 0)):
@@ -300,6 +312,10 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _forget_codes(self) -> None:
         """A model is as small as its dictionary."""
         self._state = self._state._replace(H=self._state.H[:0].copy())
+
+    @abstractmethod
+    def _setup(self, X: Any, y: Any, sample_weight: Any = None) -> Setup:
+        """Check everything and state the problem."""
 
     @abstractmethod
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import table_dtype
-from ._base import SupervisedDictionary
+from ._base import Setup, SupervisedDictionary
 from ._label_codes import label_codes
 from ._losses import Array, Logistic, Loss, Multinomial, one_hot
 from ._objective import State
@@ -184,7 +184,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         self._forget_codes()
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+    def _setup(self, X: Any, y: Any, sample_weight: Any = None) -> Setup:
         table = self._read(X)
         labels = _labels(self, table, y)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -215,15 +215,18 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
             weight,
             label_weight,
         )
-        found = self._solve(problem, start)
         self.classes_ = classes
-        dtype = table_dtype(table)
-        state = self._store(problem, found, dtype)
+        return Setup(table, labels, weight, problem)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+        setup = self._setup(X, y, sample_weight)
+        dtype = table_dtype(setup.table)
+        state = self._store(setup.problem, self._solve(setup.problem, start), dtype)
         self._coefficients = state.B, state.G, state.intercept
-        two = len(classes) == 2
+        two = len(self.classes_) == 2
         self.coef_, self.covariate_coef_ = (_rows(block, two).astype(dtype) for block in (state.B, state.G))
         self.intercept_ = _rows(state.intercept[None], two)[:, 0]
-        self.threshold_ = self._tuned(X, labels, weight)
+        self.threshold_ = self._tuned(X, setup.y, setup.weight)
         return self
 
     def _loss(self) -> Loss:

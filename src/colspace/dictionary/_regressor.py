@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_co
 from .._rows import is_dask
 from .._sklearn_compat import _fit_context
 from .._validation import table_dtype
-from ._base import SupervisedDictionary
+from ._base import Setup, SupervisedDictionary
 from ._losses import Squared
 from ._objective import State
 
@@ -97,7 +97,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         self._forget_codes()
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+    def _setup(self, X: Any, y: Any, sample_weight: Any = None) -> Setup:
         if self.coding == "labels":
             msg = "coding='labels' compares classes, which a regressor has not; use 'refit' or 'plain'"
             raise ValueError(msg)
@@ -122,12 +122,15 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         problem = self._problem(
             table, (Y - shift) / scale, Squared(), variance / scale**2, weight, unit=scale**2
         )
-        found = self._solve(problem, start)
-        dtype = table_dtype(table)
-        state = self._store(problem, found, dtype, scale**2)
-        B, G, c = state.B * scale, state.G * scale, state.intercept * scale + shift
+        return Setup(table, y, weight, problem, scale**2, shift)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
+        setup = self._setup(X, y, sample_weight)
+        dtype, scale = table_dtype(setup.table), np.sqrt(setup.unit)
+        state = self._store(setup.problem, self._solve(setup.problem, start), dtype, setup.unit)
+        B, G, c = state.B * scale, state.G * scale, state.intercept * scale + setup.shift
         self._coefficients = B, G, c
-        flat = y.ndim == 1
+        flat = setup.y.ndim == 1
         self.coef_, self.covariate_coef_ = (
             (block[:, 0] if flat else block.T).astype(dtype) for block in (B, G)
         )
