@@ -249,7 +249,7 @@ def main() -> None:
     sections = ("sweeps", "optimum", "rank")
     parser.add_argument("--only", nargs="+", choices=sections, default=sections)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # fits are cut after a set number of iterations
     rng = np.random.default_rng(0)
     quick = arguments.quick
     tables = [

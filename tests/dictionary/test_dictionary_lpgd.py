@@ -82,6 +82,8 @@ def test_contraction_is_the_theorems(model, K):
     problem = make(model=model, K=K, scale=0.15, xi=0.5, l2=0.5, fit_intercept=False)
     known = theory(problem)
     assert known.L / known.mu < 3
+    slowest = max(abs(1 - known.step * known.mu), abs(1 - known.step * known.L))
+    assert known.rate == pytest.approx(2 * slowest)
     rank = 6 + K  # the rank of the optimum is at most the smaller side
     state = random_state(problem, rank)
     best = solve_lpgd(problem, state, tol=0.0, max_iter=400)

@@ -186,3 +186,18 @@ def test_weights_reach_the_folds_of_a_threshold(digits, weights):
     plain = Classifier(2, random_state=0)
     p = cross_val_predict(plain, X, y == 3, cv=3, method="predict_proba", params=params)[:, 1]
     np.testing.assert_allclose(cut, best_threshold("f1", y == 3, p, weights), rtol=1e-6)
+
+
+def test_codes_of_atoms_that_are_not_orthonormal_are_least_squares(digits):
+    X, y = digits
+    fit = Classifier(3, dictionary_norm=0.5, xi=1.0, tol=1e-3).fit(X, y)
+    W = fit.components_.T
+    assert not np.allclose(W.T @ W, np.eye(3))
+    np.testing.assert_allclose(fit.transform(X), np.linalg.lstsq(W, X.T)[0].T, atol=1e-8)
+
+
+def test_the_path_of_a_regressor_is_around_its_automatic_xi(digits):
+    X, _ = digits
+    y = 40.0 * X[:, 20]
+    path = Regressor(2, tol=1e-3).xi_path(X, y)
+    np.testing.assert_allclose(path.xi, np.var(y) / np.mean(np.sum(X**2, axis=1)) * np.logspace(-3, 2, 11))
