@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import assert_all_finite, validate_data
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite, validate_data
 
 from ._rows import as_array, dask_partitions, is_dask
 
@@ -91,6 +91,41 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
         raise ValueError(msg)
     return X
+
+
+def check_weights(sample_weight: Any, X: Any) -> Array | None:
+    """Weights of the rows of X as float64, or None; refuses negative ones and weights that are all zero.
+
+    A weight of two counts as the row twice, zero as a row that is not there. Beside a Dask table they may be an
+    array in memory or a Dask array of the same rows.
+    """
+    if sample_weight is None:
+        return None
+    if is_dask(sample_weight):
+        if is_dask(X):
+            return sample_weight  # checked chunk by chunk
+        sample_weight = sample_weight.compute()
+    if is_dask(X):
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.ndim != 1 or not (np.isnan(X.shape[0]) or weight.shape[0] == X.shape[0]):
+            msg = f"sample_weight.shape == {weight.shape}, expected {(X.shape[0],)}; give one weight per row"
+            raise ValueError(msg)
+        assert_all_finite(weight, input_name="sample_weight")
+    else:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return checked_weights(weight)
+
+
+def checked_weights(weight: Array) -> Array:
+    """The weights as they are; refuses negative ones and weights that are all zero."""
+    bad = np.flatnonzero(weight < 0)
+    if bad.size:
+        msg = f"sample_weight of row {bad[0]} is {weight[bad[0]]:g}; weights must be at least 0"
+        raise ValueError(msg)
+    if not weight.any():
+        msg = "sample_weight is zero in every row, so no row is left; give some row a positive weight"
+        raise ValueError(msg)
+    return weight
 
 
 def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:

@@ -1,5 +1,6 @@
 """Pure functions on small matrices: whiten, factor, sketch, select."""
 
+from ._linalg import FactorizationError, eigh, matrix_rank, singular_values, spectral_norm, svd
 from ._select import keep_largest_in_columns, select_rows, sparse_proxy
 from ._sketch import count_sketch, factor_by_products, gaussian_sketch
 from ._svd import fix_signs, hosvd, left_singular, unfold
@@ -13,10 +14,12 @@ from ._whiten import (
 )
 
 __all__ = [
+    "FactorizationError",
     "SingularCovarianceError",
     "Whitener",
     "count_sketch",
     "diagonal_whitener",
+    "eigh",
     "factor_by_products",
     "fix_signs",
     "full_whitener",
@@ -25,8 +28,12 @@ __all__ = [
     "keep_largest_in_columns",
     "ledoit_wolf_shrinkage",
     "left_singular",
+    "matrix_rank",
     "select_rows",
     "shrink_correlation",
+    "singular_values",
     "sparse_proxy",
+    "spectral_norm",
+    "svd",
     "unfold",
 ]
