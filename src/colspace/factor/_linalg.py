@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def eigh(M: Any, k: int | None = None, *, what: str = "a matrix") -> tuple[Array
         return values[first:], vectors[:, first:]
 
     drivers = ("evr", "evd", "ev") if first else ("evd", "evr", "ev")
-    values, vectors = _first_that_works([lambda d=d: driven(d) for d in drivers], A.shape, what)
+    values, vectors = _first_that_works([partial(driven, d) for d in drivers], A.shape, what)
     return values * scale, vectors
 
 
