@@ -10,6 +10,7 @@ from ._columns import (
     is_flat,
     table_moments,
 )
+from ._quantiles import ColumnQuantiles, QuantileSummary, column_quantiles, quantile_summary
 from ._sliced import SlicedMoments, sliced_moments
 from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
 
@@ -17,6 +18,8 @@ __all__ = [
     "Additive",
     "CentredMoments",
     "ColumnMoments",
+    "ColumnQuantiles",
+    "QuantileSummary",
     "SlicedMoments",
     "TableMoments",
     "TripleMoments",
@@ -24,8 +27,10 @@ __all__ = [
     "centre",
     "clear_flat",
     "column_moments",
+    "column_quantiles",
     "fourth_norms",
     "is_flat",
+    "quantile_summary",
     "sliced_moments",
     "table_moments",
     "weighted_gram",
