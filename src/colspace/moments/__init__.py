@@ -1,6 +1,6 @@
 """Additive statistics: frozen dataclasses that merge by ``+`` and central moments made from them."""
 
-from ._additive import Additive
+from ._additive import Additive, all_finite
 from ._columns import (
     ColumnMoments,
     TableMoments,
@@ -24,6 +24,7 @@ __all__ = [
     "TableMoments",
     "TripleMoments",
     "TriplePlan",
+    "all_finite",
     "centre",
     "clear_flat",
     "column_moments",
