@@ -15,6 +15,7 @@ __all__ = [
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
+    "SingularCovarianceWarning",
     "SlicedAverage",
     "SlicedInverse",
     "SteinReduction",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
         JointReduction,
@@ -56,6 +58,7 @@ _HOMES = {
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "PairRegressor": "pairs",
+    "SingularCovarianceWarning": "factor",
     "reduce_rows": "_rows",
     "spectral_features": "pairs",
     "stack_blocks": "_blocks",

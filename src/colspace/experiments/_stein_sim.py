@@ -75,7 +75,7 @@ def methods(score: Any, links: str) -> dict[str, Any]:
     """Name -> estimator; linear links have no second derivatives, so only first order there."""
     published = {"score_model": score, "whiten": False, "whiten_response": False}
     found = {
-        "reduced-rank regression": ReducedRank(RANK),
+        "reduced-rank regression": ReducedRank(RANK, weighting="identity"),
         f"{FIRST}, published": SteinReduction(RANK, **published),
         f"{FIRST}, default": SteinReduction(RANK, score_model=score),
     }

@@ -202,15 +202,21 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sums = reduce_stein(plan, X, y, weights, column_labels(self) if span is None else None)
         return self._finish_sums(sums, encoder, plan, X, y, weights, span)
 
-    def _span(self, X: Any, weights: Any) -> Span | None:
+    def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
         """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
-        template = self._template(1, False)
+        template = self._template(1, comfortable=False)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
             return None
         blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
-        bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge == 0
-        table = parse_blocks(None, X.shape[1])
-        span = row_span(blank, table, whiten=bare, scale=self.standardize)
+        bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
+        span = row_span(
+            blank,
+            parse_blocks(None, X.shape[1]),
+            whiten=bare and not ridged,
+            shrinkage=0.0 if template.ridge == 0 else None,
+            scale=self.standardize,
+            remedies="score_model=GaussianScore(ridge=1.0)",
+        )
         if span is None:
             return None
         warn_constant(span.deviation, column_labels(self))
@@ -218,11 +224,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_span(self.n_components, span.blocks.widths, X.shape[0])
         return span
 
-    def _template(self, n: float, comfortable: bool) -> GaussianScore:
+    def _template(self, n: float, *, comfortable: bool) -> GaussianScore:
         """The Gaussian score asked for; "gaussian" has the ridge that n rows need."""
         if isinstance(self.score_model, GaussianScore):
             return self.score_model
-        return GaussianScore(ridge=0.0 if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
+        return GaussianScore(ridge="auto" if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
@@ -372,7 +378,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
         encoder, y = self._encoder(X, y)
         assert encoder is not None
-        span = self._span(X, weights)
+        span = self._span(X, weights, ridged=True)
         if span is not None:
             X = span.source.X
         plan = self._gaussian_plan(X, y, encoder)
@@ -430,7 +436,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """The Gaussian law of the rows, and what columns are divided by."""
         mean, covariance, rows = gaussian_moments(tables)
         n = tables.labeled.count + tables.rest.count
-        template = self._template(n, tables.rest.count == 0 and n >= 2 * self.n_features_in_)
+        comfortable = tables.rest.count == 0 and n >= 2 * self.n_features_in_
+        template = self._template(n, comfortable=comfortable)
         if span is not None:
             return span_law(template, mean, covariance, span.unit), np.ones(len(mean))
         scale = column_scale(covariance, standardize=self.standardize)
@@ -452,7 +459,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         else:
             self.mean_, self.scale_ = span.mean, span.deviation
             directions = span.loadings(0, directions)
-        self.components_ = directions.T.astype(self._dtype)
+        self._store_directions(directions, self._dtype)
         return self
 
     def _options(self) -> SteinOptions:

@@ -162,24 +162,22 @@ def gaussian_law(
     if template.covariance is not None:
         covariance, rows = np.asarray(template.covariance, dtype=np.float64), len(mean) + 1
     p, unit = len(mean), ridge_unit(covariance, standardize=standardize)
-    ridge = template.ridge * unit
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
     if np.isinf(ridge):
         score = gaussian_from_moments(mean, np.diag(unit * scale**2), count=p + 1)
         ridge = 0.0
-    elif standardize:
-        score = gaussian_from_moments(mean, covariance, ridge, template.pseudo_inverse, rows)
+    elif standardize or not ridge:
+        score = gaussian_from_moments(mean, covariance, template.ridge, template.pseudo_inverse, rows)
     else:
-        ridged = covariance + ridge * np.eye(p)
-        count = rows if ridge == 0 else p + 1
-        score = gaussian_from_moments(mean, ridged, 0.0, template.pseudo_inverse and ridge == 0, count)
+        score = gaussian_from_moments(mean, covariance + ridge * np.eye(p), count=p + 1)
     return Law(score.location_, score.precision_ * scale * scale[:, None], ridge, score)
 
 
 def span_law(template: GaussianScore, mean: Array, covariance: Array, unit: float) -> Law:
     """The law in coordinates of the rows' span, in which the covariance is diagonal."""
-    if np.isinf(template.ridge):
+    if template.ridge == np.inf:
         return Law(mean, np.eye(len(mean)) / unit, 0.0, None)
-    ridge = template.ridge * unit
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
     return Law(mean, np.diag(1.0 / (np.diag(covariance) + ridge)), ridge, None)
 
 
