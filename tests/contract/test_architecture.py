@@ -16,7 +16,17 @@ PROJECT = Path(__file__).parents[2]
 
 # each room may import from rooms of a lower floor, and from its own
 FLOORS = [
-    {"_rows", "_blocks", "_random", "_sklearn_compat", "_progress", "_ranking", "metrics", "datasets"},
+    {
+        "_rows",
+        "_containers",
+        "_blocks",
+        "_random",
+        "_sklearn_compat",
+        "_progress",
+        "_ranking",
+        "metrics",
+        "datasets",
+    },
     {"_validation", "_response", "moments", "factor"},
     {"scores"},
     {"reduction", "copula", "dictionary", "pairs"},

@@ -45,6 +45,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:n_components=2 is more than the 1 direction"),
     pytest.mark.filterwarnings("ignore:without labels the scores prefer no direction"),
     pytest.mark.filterwarnings("ignore:no gap after component"),
+    # and codes of three classes as numbers, which the supervised reducers ask about
+    pytest.mark.filterwarnings("ignore::colspace.NumericLabelsWarning"),
     # and sparse tables of a few values, nearly all absent, to the imputer
     pytest.mark.filterwarnings("ignore::colspace.ConstantColumnWarning"),
 ]

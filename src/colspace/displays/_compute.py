@@ -12,6 +12,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
+from .._containers import as_table
 from .._validation import feature_names
 
 Array = NDArray[np.float64]
@@ -26,7 +27,7 @@ def blocks_of(estimator: Any) -> dict[str, NDArray[np.intp]]:
 
 
 def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], Array]]:
-    """Column names and loadings of each block; times the columns' standard deviation when X is given."""
+    """Column names and loadings of each block, times the columns' standard deviations where they are known."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "components_"):
         msg = (
@@ -36,7 +37,9 @@ def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], 
         raise TypeError(msg)
     n_features = int(estimator.n_features_in_)
     names = feature_names(estimator) or [f"x{i}" for i in range(n_features)]
-    deviation = np.ones(n_features) if X is None else _deviation(X)
+    deviation = deviations(estimator, X)
+    if deviation is None:
+        deviation = np.ones(n_features)
     if len(deviation) != n_features:
         msg = f"X has {len(deviation)} columns, but the estimator was fitted on {n_features}; give it the same columns"
         raise ValueError(msg)
@@ -48,10 +51,14 @@ def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], 
     }
 
 
-def _deviation(X: Any) -> Array:
-    if sparse.issparse(X):
-        return np.sqrt(mean_variance_axis(X.tocsr().astype(np.float64), axis=0)[1])
-    return np.std(np.asarray(X, dtype=np.float64), axis=0)
+def deviations(estimator: Any, X: Any = None) -> Array | None:
+    """Standard deviations of the columns: those of X, else those that the estimator saw in fit, else None."""
+    if X is None:
+        return getattr(estimator, "scale_", None)
+    values = as_table(X).values
+    if sparse.issparse(values):
+        return np.sqrt(mean_variance_axis(values.astype(np.float64), axis=0)[1])
+    return np.std(np.asarray(values, dtype=np.float64), axis=0)
 
 
 def largest(loading: Array, limit: int) -> NDArray[np.intp]:

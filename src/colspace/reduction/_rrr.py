@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_blocks
+from .._containers import as_column
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, fix_signs
 from ..moments import centre
@@ -84,7 +85,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "weighting": [StrOptions({"identity", "inverse"})],
     }
@@ -104,7 +105,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         y : array (n,) or (n, q) of numbers
         """
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, None, type(self).__name__, tails=False)
+        source = Source.of(X, y, None, type(self).__name__, tails=False, codes=None)
         if source.encoder.labels:
             msg = (
                 "y holds class labels, but a regression needs numbers. Remedies: encode them "
@@ -128,7 +129,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             root = response_root(total.yy / total.count - np.outer(shift, shift))
         directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components)
         dtype = table_dtype(X)
-        flat = (y if is_dask(y) else np.asarray(y)).ndim == 1
+        flat = (y if is_dask(y) else as_column(y).values).ndim == 1
         coef = loadings @ directions.T
         intercept = c.y_mean - coef @ c.mean
         self.n_components_ = self.n_components

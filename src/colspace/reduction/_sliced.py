@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from .._blocks import Blocks, parse_blocks
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import SlicedMoments, sliced_moments
@@ -39,10 +39,10 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     _kernel: Callable[[SlicedMoments, Whitener], Array]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_slices": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [whole(1)],
+        "n_slices": [whole(2)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -70,7 +70,8 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         name = type(self).__name__
         refuse_dask(X, y, name)
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, name, tails=False)
+        # numbers of at most n_slices values have a slice per value, as labels have
+        source = Source.of(X, y, self.response, name, tails=False, codes=max(3, self.n_slices + 1))
         table = parse_blocks(None, self.n_features_in_)
         check_block_widths(self.n_components, table)
         slices, counts = slice_responses(source.y, self.n_slices, labels=source.encoder.labels)
@@ -114,8 +115,9 @@ class SlicedInverse(_SlicedReduction):
         one and their matrices added.
     shrinkage : float in [0, 1] or "auto", default=0.0
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
@@ -184,8 +186,9 @@ class SlicedAverage(_SlicedReduction):
         one and their matrices added.
     shrinkage : float in [0, 1] or "auto", default=0.0
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------

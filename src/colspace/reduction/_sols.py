@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
+from .._containers import as_column
 from .._response import is_gap
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, feature_names, table_dtype
 from ..factor import Whitener, full_whitener, left_singular
 from ..moments import SlicedMoments, centre, clear_flat
@@ -53,8 +54,9 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         Slices of y that serve as sub-populations beside the whole, cut as in SlicedInverse; 1 is none.
     shrinkage : float in [0, 1] or "auto", default=0.0
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
@@ -89,11 +91,11 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "blocks": "no_validation",
-        "n_slices": [Interval(Integral, 1, None, closed="left")],
+        "n_slices": [whole(1)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -227,7 +229,7 @@ def varying(Y: Array, slices: Index, count: Array) -> NDArray[np.bool_]:
 
 def group_numbers(groups: Any, X: Any) -> tuple[Index, int]:
     """Group of each row as a number, and how many there are."""
-    values = column_or_1d(groups)
+    values = column_or_1d(as_column(groups, "groups").values)
     check_consistent_length(X, values)
     if any(map(is_gap, set(values.tolist()))):
         msg = "groups contains missing labels (None or NaN); drop those rows first, or give them a label"

@@ -19,6 +19,7 @@ from .._response import (
     holds_labels,
     label_set,
     make_encoder,
+    read_response,
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
@@ -86,8 +87,14 @@ class Source:
     start: Any = None  # a sample of the rows of a Dask collection, so that it is loaded once
 
     @classmethod
-    def of(cls, X: Any, y: Any, response: Any, caller: str, *, tails: bool = True) -> Source:
-        """Encode and check the response against a validated X; ``tails``: warn when they are heavy."""
+    def of(
+        cls, X: Any, y: Any, response: Any, caller: str, *, tails: bool = True, codes: int | None = 3
+    ) -> Source:
+        """Encode and check the response against a validated X.
+
+        ``tails``: warn when they are heavy; ``codes``: see make_encoder.
+        """
+        y, response = read_response(y, response)
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
@@ -96,11 +103,11 @@ class Source:
             classes = None
             if holds_labels(yf, response):
                 classes = sorted(reduce_rows(label_set, y).labels) if is_dask(y) else np.unique(y)
-            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller)
+            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
                 warn_heavy_tails(encoder(yf))
             return cls(X, y, encoder, (Xf, yf))
-        encoder = make_encoder(y, response, caller=caller)
+        encoder = make_encoder(y, response, caller=caller, codes=codes)
         check_consistent_length(X, y)
         Y = encoder(y)
         check_varies(np.ptp(Y, axis=0))

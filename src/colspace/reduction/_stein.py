@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
+from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, checked_chunk, sample_rows, table_dtype, warn_constant
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
@@ -81,9 +81,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
         rows are fewer than five per response; else 0.3.
         "paper" puts both side by side as they are.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings and
-        booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
+        booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
@@ -114,14 +114,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "n_components": [whole(1), StrOptions({"auto"})],
+        "order": [whole(1, 2), StrOptions({"both"})],
         "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
         "whiten": ["boolean", StrOptions({"auto"})],
         "whiten_response": ["boolean", StrOptions({"auto"})],
         "combine": [StrOptions({"stack", "mean"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "random_state": ["random_state"],
     }
 
@@ -191,7 +191,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             encoder, y = self._encoder(X, y, streaming=True, classes=classes)
             self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
         else:
-            y = np.full(X.shape[0], np.nan) if y is None else np.asarray(y)
+            y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
         sums = self._plan(X, y)
         self._sums: Any = sums if first else self._sums + sums
         return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
@@ -241,14 +241,23 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 msg = "the first partition has no labelled row; put some there, so that the response can be read"
                 raise ValueError(msg)
             return make_encoder(known(start, mask), self.response, streaming=True, caller=name), y
+        y, response = read_response(y, self.response)
         check_consistent_length(X, y)
-        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         mask = labelled_rows(y)
         if not mask.any():
             msg = "all of y is missing, so no row is labelled; pass y=None to look for directions without labels"
             raise ValueError(msg)
         labels = known(y, mask)
-        encoder = make_encoder(labels, self.response, classes=classes, streaming=streaming, caller=name)
+        # two classes with unlabelled rows get another weight than numbers, unless n_components decides it
+        weighed = self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto")
+        encoder = make_encoder(
+            labels,
+            response,
+            classes=classes,
+            streaming=streaming,
+            caller=name,
+            codes=2 if weighed else 3,
+        )
         Y = encoder(labels)
         if not streaming:
             check_varies(np.ptp(Y, axis=0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_consistent_length
 
-from .._response import check_varies, make_encoder
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._response import check_varies, make_encoder, read_response
+from .._sklearn_compat import StrOptions, _fit_context, whole
 from .._validation import check_table
 from ..scores import GaussianScore
 from ._linear import LinearReductionMixin
@@ -66,13 +65,13 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "ridges": ["array-like"],
         "weights": ["array-like"],
-        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "order": [whole(1, 2), StrOptions({"both"})],
         "whiten_response": ["boolean", StrOptions({"auto"})],
         "combine": [StrOptions({"stack", "mean"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "cv": ["cv_object"],
     }
 
@@ -110,14 +109,15 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         name = type(self).__name__
         if y is None:
             make_encoder(None, self.response, caller=name)
+        y, response = read_response(y, self.response)
         check_consistent_length(X, y)
-        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         mask = labelled_rows(y)
         rows = np.flatnonzero(mask)
         if rows.size < 2:
             msg = f"{rows.size} labelled row(s): cross-validation needs at least two (n_samples={len(y)})"
             raise ValueError(msg)
-        encoder = make_encoder(known(y, mask), self.response, caller=name)
+        # folds of classes are stratified, so that two codes differ from numbers, too
+        encoder = make_encoder(known(y, mask), response, caller=name, codes=2)
         Y = encoder(known(y, mask))
         check_varies(np.ptp(Y, axis=0))
         ridges = np.asarray(self.ridges, dtype=np.float64)
@@ -130,7 +130,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.cv_errors_ = self._errors(X, y, encoder.labels, Y, ridges, weights, (self.n_components,))[0]
         best = np.unravel_index(np.argmin(self.cv_errors_), self.cv_errors_.shape)
         self.ridge_, self.unlabeled_weight_ = float(ridges[best[0]]), float(weights[best[1]])
-        self.estimator_ = self._model(self.ridge_, self.unlabeled_weight_).fit(X, y)
+        self.estimator_ = self._model(self.ridge_, self.unlabeled_weight_, encoder.labels).fit(X, y)
         self.components_ = self.estimator_.components_
         self.singular_values_ = self.estimator_.singular_values_
         self.mean_ = self.estimator_.mean_
@@ -150,7 +150,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             cv = check_cv(n_splits)
         errors = np.zeros((len(widths), len(ridges), len(weights)))
         for train, test in cv.split(rows, known(y, mask)):
-            model = self._model(0.0, 0.0)
+            model = self._model(0.0, 0.0, labels)
             tables = model._tables_of(X, _without(y, rows[test]))
             if (ridges == 0).any():  # refused where the covariance is singular
                 gaussian_score(GaussianScore(), *gaussian_moments(tables))
@@ -163,7 +163,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
                         errors[k, i, j] += read_out_error(Z[train, :h], Y[train], Z[test, :h], Y[test])
         return errors / Y.size
 
-    def _model(self, ridge: float, weight: float) -> SteinReduction:
+    def _model(self, ridge: float, weight: float, labels: bool) -> SteinReduction:
         return SteinReduction(
             self.n_components,
             order=self.order,
@@ -172,7 +172,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             whiten_response=self.whiten_response,
             combine=self.combine,
             unlabeled_weight=weight,
-            response=self.response,
+            response=self.response if self.response is not None else "labels" if labels else "numbers",
         )
 
 

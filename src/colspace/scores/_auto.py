@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from .._containers import as_table
 from .._random import generator
 from ._base import Array, refuse_dask
 from ._elliptical import EllipticalScore
@@ -65,7 +66,7 @@ def choose_score(
     models = _models(candidates)
     refuse_dask(X, "choose_score")
     # the models see X itself in the last fit, so that column names reach them
-    rows = check_array(X, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
+    rows = check_array(as_table(X).values, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
     fold = generator(rng).permutation(len(rows)) % N_FOLDS
     values: dict[str, Array] = {}
     reason: ValueError | None = None

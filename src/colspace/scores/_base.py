@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._containers import as_column
 from .._rows import is_dask
+from .._validation import check_table
 
 Array = NDArray[np.float64]
 
@@ -51,13 +53,13 @@ class ScoreModel(BaseEstimator, ABC):
     def _rows_to_fit(self, X: Any, min_rows: int) -> Array:
         """Rows that the model learns from, float64; sets names and width."""
         refuse_dask(X, type(self).__name__)
-        return validate_data(self, X, dtype=np.float64, ensure_min_samples=min_rows)
+        return check_table(self, X, reset=True, min_rows=min_rows, accept_sparse=False, dtype=np.float64)
 
     def _checked(self, X: Any) -> Array:
         """Rows for a fitted model, float64."""
         check_is_fitted(self)
         refuse_dask(X, type(self).__name__)
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        return check_table(self, X, reset=False, accept_sparse=False, dtype=np.float64)
 
 
 def refuse_dask(X: Any, who: str) -> None:
@@ -72,6 +74,7 @@ def refuse_dask(X: Any, who: str) -> None:
 
 def per_row(values: Any, n: int, name: str) -> Array:
     """One or several finite numbers per row: n, or n x k."""
+    values = as_column(values, name).values
     values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=0)
     if values.ndim not in (1, 2) or len(values) != n:
         msg = f"{name} has shape {values.shape}, but X has {n} rows: shape ({n},) or ({n}, k) is needed"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .._random import generator
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._base import Array, ScoreModel, per_row
 from ._elliptical import centre_rows
 
@@ -91,8 +91,8 @@ class NeuralScore(ScoreModel):
         "objective": [StrOptions({"denoising", "sliced", "exact"})],
         "hidden": [tuple, list],
         "noise": [Interval(Real, 0, None, closed="neither")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_epochs": [whole(1)],
+        "batch_size": [whole(1)],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -124,7 +124,7 @@ class NeuralScore(ScoreModel):
         """Train the network on rows of X; y is ignored."""
         torch = _import_torch()
         X = self._rows_to_fit(X, 2)
-        if not all(isinstance(h, Integral) and int(h) >= 1 for h in self.hidden):
+        if not all(whole(1).is_satisfied_by(h) for h in self.hidden):
             msg = f"hidden={self.hidden!r} must hold whole numbers, the widths of the layers, each at least 1"
             raise ValueError(msg)
         rng = generator(self.random_state)
