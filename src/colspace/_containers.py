@@ -61,7 +61,7 @@ def as_table(X: Any, name: str = "X") -> Table:
     >>> as_table(np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 3.0))
     Traceback (most recent call last):
         ...
-    ValueError: column 0 of X is masked (missing) in 1 row(s), first in row 1. ...
+    ValueError: column 0 of X is masked (missing) in 1 row(s), first in row 1; ...
     """
     if is_dask(X):
         return Table(X)
@@ -430,8 +430,10 @@ def _series_column(column: nw.Series[Any], name: str) -> Column:
         raise ValueError(msg)
     values = np.empty(len(column), dtype=object)
     values[:] = column.to_list()
-    if kind == nw.Boolean or kind == nw.String:
-        values[absent(values)] = None
+    gaps = absent(values)
+    values[gaps] = None
+    if categories and not gaps.any() and _odd_type(values) is None:  # categories that are numbers
+        values = np.array(column.to_list())
     return Column(values, categories)
 
 

@@ -26,8 +26,8 @@ def blocks_of(estimator: Any) -> dict[str, NDArray[np.intp]]:
     return blocks if blocks is not None else {"x": np.arange(estimator.n_features_in_)}
 
 
-def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], Array]]:
-    """Column names and loadings of each block, times the columns' standard deviations where they are known."""
+def block_loadings(estimator: Any, deviation: Array | None = None) -> dict[str, tuple[list[str], Array]]:
+    """Column names and loadings of each block, times the columns' standard deviations when given."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "components_"):
         msg = (
@@ -37,7 +37,6 @@ def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], 
         raise TypeError(msg)
     n_features = int(estimator.n_features_in_)
     names = feature_names(estimator) or [f"x{i}" for i in range(n_features)]
-    deviation = deviations(estimator, X)
     if deviation is None:
         deviation = np.ones(n_features)
     if len(deviation) != n_features:

@@ -70,14 +70,15 @@ class LoadingsDisplay:
         compare: the deviation in ``X``, or the one that the estimator saw in fit (``scale_``). Without either the
         loadings are drawn as they are.
         """
-        found = block_loadings(estimator, X)
+        deviation = deviations(estimator, X)
+        found = block_loadings(estimator, deviation)
         chosen = list(found) if blocks is None else [check_block(estimator, b) for b in blocks]
         display = cls(
             {b: found[b][0] for b in chosen},
             {b: found[b][1] for b in chosen},
             check_components(components, next(iter(found.values()))[1].shape[1]),
             n_features,
-            deviations(estimator, X) is not None,
+            deviation is not None,
         )
         return display.plot(ax=ax, **kw)
 
