@@ -100,7 +100,7 @@ def as_column(y: Any, name: str = "y") -> Column:
     Column(values=array([ 1., nan,  3.]), categories=False)
     """
     if y is None or is_dask(y):
-        return Column(y)
+        return Column(y, str(getattr(y, "dtype", "")) == "category")
     if sparse.issparse(y):
         msg = f"Sparse data was passed for {name}, which must be dense; give {name}.toarray()"
         raise TypeError(msg)

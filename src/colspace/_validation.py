@@ -17,26 +17,17 @@ from ._rows import as_array, dask_partitions, is_dask
 Array = NDArray[np.float64]
 
 
-def check_table(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool,
-    min_rows: int = 1,
-    accept_sparse: bool = True,
-    dtype: Any = "numeric",
-) -> Any:
+def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
     """X as an ndarray, canonical CSR matrix or Dask collection of finite numbers; sets or checks names and width.
 
-    Integers and float32 are left as they are unless ``dtype`` says otherwise: chunks are converted one at a time.
+    Integers and float32 are left as they are: chunks are converted one at a time.
     """
     if is_dask(X):
         return _check_dask(estimator, X, reset=reset)
     table = as_table(X)
     values = check_array(
         table.values,
-        accept_sparse="csr" if accept_sparse else False,
-        dtype=dtype,
+        accept_sparse="csr",
         ensure_all_finite=False,
         ensure_min_samples=min_rows,
         estimator=estimator,

@@ -23,11 +23,14 @@ def test_the_right_law_is_chosen(law, seed):
 
 def test_choice_among_models_and_failures():
     X = np.random.default_rng(0).standard_normal((30, 25))
-    model, table = choose_score(X, ("student", GaussianScore(ridge=1.0)), rng=0)
+    exact = GaussianScore(ridge=0.0)
+    model, table = choose_score(X, ("student", exact, GaussianScore(ridge=1.0)), rng=0)
     assert isinstance(model, GaussianScore)
-    assert table["student"] == -np.inf
+    assert model.ridge == 1.0
+    assert table[repr(exact)] == -np.inf
+    assert np.isfinite(table["student"])  # with the smallest ridge
     with pytest.raises(ValueError, match=r"no candidate .*parts of the rows.*n_samples=24"):
-        choose_score(X, rng=0)
+        choose_score(X, (exact,), rng=0)
     with pytest.raises(ValueError, match="none of"):
         choose_score(X, ("laplace",))
     with pytest.raises(ValueError, match="list of names"):
@@ -58,7 +61,7 @@ def test_the_best_gaussian_is_kept():
     model, table = choose_score(X, (ridged, "gaussian", "student"), rng=0)
     assert table["student"] > table["gaussian"] > table[repr(ridged)]
     assert isinstance(model, GaussianScore)
-    assert model.ridge == 0
+    assert model.ridge == "auto"
 
 
 def test_candidates_that_look_alike_all_count():
@@ -81,3 +84,40 @@ def test_a_singular_density_is_not_compared():
     assert table[repr(singular)] == -np.inf
     with pytest.raises(ValueError, match=r"rank 15 of 30.*Remedy"):
         choose_score(X, (singular,), rng=0)
+
+
+def test_weights_in_the_choice():
+    X = np.random.default_rng(0).standard_normal((53, 3))
+    w = np.random.default_rng(1).integers(0, 3, 53).astype(float)
+    kept, share = X[w > 0], w[w > 0]
+    fold = generator(7).permutation(len(kept)) % 5
+    values = np.empty(len(kept))
+    for k in range(5):
+        fit = GaussianScore().fit(np.repeat(kept[fold != k], share[fold != k].astype(int), axis=0))
+        values[fold == k] = fit.log_density(kept[fold == k])
+    model, table = choose_score(X, ("gaussian",), rng=7, sample_weight=w)
+    assert table["gaussian"] == pytest.approx(np.average(values, weights=share), rel=1e-12)
+    np.testing.assert_allclose(model.location_, np.average(X, weights=w, axis=0))
+    assert choose_score(X, ("gaussian",), rng=7, sample_weight=3 * w)[1] == pytest.approx(table, rel=1e-12)
+    with pytest.raises(ValueError, match="9 rows have a positive sample_weight"):
+        choose_score(X, sample_weight=np.arange(53) < 9)
+
+
+def test_the_standard_error_counts_rows_by_their_weights():
+    """Weights that leave a few rows make the same lead uncertain."""
+    X = draw("student", 400, 4, np.random.default_rng(2), df=8)
+    models = [
+        choose_score(X, ("gaussian", "student"), rng=0, sample_weight=w)
+        for w in (np.ones(400), np.where(np.arange(400) < 12, 1.0, 1e-6))
+    ]
+    assert not isinstance(models[0][0], GaussianScore)
+    assert isinstance(models[1][0], GaussianScore)
+
+
+@pytest.mark.filterwarnings("ignore:.*constant column")
+def test_a_constant_column_does_not_hinder_the_choice():
+    X = draw("student", 400, 3, np.random.default_rng(2), df=4)
+    model, table = choose_score(np.column_stack([X, np.ones(400)]), rng=0)
+    without, same = choose_score(X, rng=0)
+    assert type(model) is type(without)
+    assert table == pytest.approx(same, rel=1e-7)

@@ -96,6 +96,7 @@ def test_every_estimator_is_its_filter_of_the_explicit_operator(method, curl_fre
         regularization=lam,
         kernel="rbf",
         bandwidth=2.0,
+        standardize=False,
     ).fit(X)
     on_sample, away = dense_reference(X, rows, model)
     np.testing.assert_allclose(-model.score_function(X), on_sample, atol=2e-7 * np.abs(on_sample).max())
@@ -105,7 +106,9 @@ def test_every_estimator_is_its_filter_of_the_explicit_operator(method, curl_fre
 def test_stein_solves_its_linear_system():
     """Li and Turner: (K + eta I) G = -<grad, K>, on the raw kernel."""
     X, eta = table(12, 3), 0.05
-    model = KernelScore(method="stein", kernel="rbf", normalize=False, regularization=eta).fit(X)
+    model = KernelScore(
+        method="stein", kernel="rbf", normalize=False, regularization=eta, standardize=False
+    ).fit(X)
     r = squared_distances(X, X)
     K, slope = Radial("rbf", model.bandwidth_).derivatives(r, 0, 1)
     grad = 2 * np.einsum("ij,ijp->jp", slope, X[:, None] - X[None])
@@ -116,7 +119,7 @@ def test_stein_solves_its_linear_system():
 def test_ssge_expands_in_nystrom_eigenfunctions():
     """Shi et al.: g = sum_j b_j psi_j, psi_j(x) = sqrt(n)/l_j sum_m u_jm k(x, x_m), b_j = -mean grad psi_j."""
     X, rows = table(15, 2), table(5, 2, seed=4)
-    model = KernelScore(method="ssge", kernel="rbf", regularization=0.05).fit(X)
+    model = KernelScore(method="ssge", kernel="rbf", regularization=0.05, standardize=False).fit(X)
     kernel = Radial("rbf", model.bandwidth_)
     values, U = eigh(kernel.derivatives(squared_distances(X, X), 0)[0])
     values, U = values[::-1][: model.n_iter_], U[:, ::-1][:, : model.n_iter_]
@@ -158,10 +161,12 @@ def test_rows_span_equals_the_plain_route(method, curl_free, low_rank, monkeypat
     if low_rank:
         X = X[:, :5] @ np.random.default_rng(2).standard_normal((5, 60))
     lam = {"landweber": 0.01, "spectral": 0.1, "tikhonov": 0.01}.get(method, 1e-4)
-    model = KernelScore(method=method, curl_free=curl_free, regularization=lam)
+    model = KernelScore(method=method, curl_free=curl_free, regularization=lam, standardize=False)
     inside = model.fit(X).score_function(X)
     monkeypatch.setattr(
-        kernel_module, "System", lambda X, kernel, *, curl_free, route: System(X, kernel, curl_free=curl_free)
+        kernel_module,
+        "System",
+        lambda X, kernel, *, curl_free, route, share: System(X, kernel, curl_free=curl_free, share=share),
     )
     plain = clone(model).fit(X)
     assert plain.lambda_max_ == pytest.approx(model.lambda_max_, rel=1e-10)

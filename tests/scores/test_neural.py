@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from colspace import ConstantColumnWarning
 from colspace._random import generator
 from colspace.scores import GaussianScore, NeuralScore
 
@@ -135,20 +136,32 @@ def test_impossible_requests_are_refused(torch):
         NeuralScore(learning_rate=1e200, max_epochs=5).fit(table(100, 2))
 
 
-def test_noise_is_the_same_for_every_column(torch):
-    """The start, which is linear, is the Gaussian score with ridge noise^2 where columns are uncorrelated."""
-    sd = np.array([3.0, 1.0, 1e-3, 1e-8, 0.0])
+@pytest.fixture
+def uncorrelated():
     rng = np.random.default_rng(0)
-    Z = rng.standard_normal((400, 5))
+    Z = rng.standard_normal((400, 4))
     Z = np.linalg.qr(Z - Z.mean(axis=0))[0] * np.sqrt(400)
-    X = (Z - Z.mean(axis=0)) * sd + 7.0
+    return Z - Z.mean(axis=0)
+
+
+def test_the_noise_is_a_part_of_each_columns_deviation(torch, uncorrelated):
+    """The start, which is linear, is the Gaussian score with ridge noise^2 where columns are uncorrelated."""
+    sd = np.array([3.0, 1.0, 1e-3, 1e-8])
+    X = uncorrelated * sd + 7.0
     model = NeuralScore(noise=0.5, hidden=(8,), max_epochs=1, learning_rate=1e-12, random_state=0).fit(X)
-    tau = 0.5 * np.sqrt((sd**2).mean())
-    assert model.noise_ == pytest.approx(tau, rel=0.01)
+    np.testing.assert_allclose(model.noise_, 0.5 * sd, rtol=1e-6)
     truth = GaussianScore(ridge=0.25).fit(X)
-    np.testing.assert_allclose(model.score_function(X), truth.score_function(X), rtol=1e-6, atol=1e-6)
-    s = NeuralScore(noise=0.5, hidden=(16,), max_epochs=20, random_state=0).fit(X).score_function(X)
-    size = np.sqrt((s**2).mean(axis=0))
+    np.testing.assert_allclose(
+        model.score_function(X) * sd, truth.score_function(X) * sd, rtol=1e-6, atol=1e-6
+    )
+
+
+def test_without_standardising_the_noise_is_the_same_for_every_column(torch, uncorrelated):
+    sd = np.array([3.0, 1.0, 1e-3, 1e-6])
+    X = uncorrelated * sd + 7.0
+    model = NeuralScore(noise=0.5, hidden=(16,), max_epochs=20, standardize=False, random_state=0).fit(X)
+    np.testing.assert_allclose(model.noise_, 0.5 * np.sqrt((sd**2).mean()), rtol=1e-6)
+    size = np.sqrt((model.score_function(X) ** 2).mean(axis=0))
     assert size[2:].max() < 0.3 * size[:2].min()  # columns that hardly vary hardly matter
 
 
@@ -173,21 +186,66 @@ def test_units_do_not_matter(torch):
     X = table(60, 2)
     model = NeuralScore(hidden=(8,), max_epochs=2, random_state=0)
     s = clone(model).fit(X).score_function(X)
-    for unit in (1e-20, 1e20):
+    for unit in (1e-100, 1e100, np.array([1e8, 1e-8])):
         np.testing.assert_allclose(unit * clone(model).fit(unit * X).score_function(unit * X), s, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"variances overflow.*Remedy: rescale"):
-        model.fit(1e160 * X)
+    with pytest.raises(ValueError, match=r"overflows.*column 1 has the value.*e\+16.*Remedy: rescale"):
+        model.fit(X * [1, 1e160])
 
 
-def test_constant_columns(torch):
-    X = np.hstack([table(60, 2), np.full((60, 1), 0.1)])
-    model = NeuralScore(hidden=(8,), max_epochs=2, random_state=0)
-    assert np.abs(model.fit(X).score_function(X)).max() < 20
-    for objective in ("sliced", "exact"):
-        with pytest.raises(ValueError, match=r"1 constant column\(s\), \[2\].*objective='denoising'"):
-            NeuralScore(objective=objective).fit(X)
+def test_weights_of_rows(torch):
+    X, w = table(80, 2), np.random.default_rng(1).integers(0, 3, 80).astype(float)
+    model = NeuralScore(hidden=(8,), max_epochs=3, random_state=0)
+    s = clone(model).fit(X, sample_weight=w).score_function(X)
+    np.testing.assert_allclose(clone(model).fit(X, sample_weight=5 * w).score_function(X), s, rtol=1e-9)
+    np.testing.assert_array_equal(
+        clone(model).fit(X[w > 0], sample_weight=w[w > 0]).score_function(X), s
+    )  # zero is absent
+    assert np.abs(clone(model).fit(X[w > 0]).score_function(X) - s).max() > 1e-3
+    # one batch of all rows: the loss of weights is that of repeated rows
+    fitted = clone(model).fit(X, sample_weight=w)
+    repeated = np.repeat(X, w.astype(int), axis=0)
+    np.testing.assert_allclose(fitted.mean_, repeated.mean(axis=0))
+    np.testing.assert_allclose(fitted.noise_, 0.1 * repeated.std(axis=0))
+    weights = [torch.from_numpy(a) for a in fitted.weights_]
+    draw = np.random.default_rng(2).standard_normal(X.shape)
+    for objective in ("denoising", "sliced", "exact"):
+        fitted.objective = objective
+        losses = [
+            float(
+                fitted._loss(
+                    torch, weights, torch.from_numpy(Z), torch.from_numpy(d), torch.from_numpy(v)
+                ).detach()
+            )
+            for Z, d, v in (
+                (X, draw, w / w.mean()),
+                (repeated, np.repeat(draw, w.astype(int), axis=0), np.ones(len(repeated))),
+            )
+        ]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["denoising", "sliced", "exact"])
+def test_constant_columns_get_a_score_of_zero(torch, objective):
+    X = np.insert(table(60, 2), 1, 0.1, axis=1)
+    model = NeuralScore(objective=objective, hidden=(8,), max_epochs=2, random_state=0)
+    with pytest.warns(ConstantColumnWarning, match="1 constant column.*score of zero: 1") as caught:
+        s = model.fit(X).score_function(X)
+    assert caught[0].filename == __file__
+    assert not s[:, 1].any()
+    T = model.second_moment(X, np.ones(60))
+    assert not T[1].any()
+    assert not T[:, 1].any()
+    without = clone(model).fit(X[:, [0, 2]])
+    np.testing.assert_allclose(s[:, [0, 2]], without.score_function(X[:, [0, 2]]))
+    np.testing.assert_allclose(T[np.ix_([0, 2], [0, 2])], without.second_moment(X[:, [0, 2]], np.ones(60)))
     with pytest.raises(ValueError, match=r"no variation.*Remedy"):
         model.fit(np.full((20, 2), 0.1))
+
+
+def test_dask_is_refused_with_the_remedy(torch):
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match=r"NeuralScore works on rows in memory.*X.compute\(\).*GaussianScore"):
+        NeuralScore().fit(array.ones((60, 3)))
 
 
 def test_scikit_learn_checks(torch):

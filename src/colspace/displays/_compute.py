@@ -12,7 +12,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
-from .._containers import as_table
+from .._containers import as_column, as_table
 from .._validation import feature_names
 
 Array = NDArray[np.float64]
@@ -120,13 +120,13 @@ def embedding_columns(
 
 def colour_response(y: Any, rows: int) -> tuple[NDArray[Any], bool]:
     """y as one column, and whether it is drawn as classes."""
-    values = np.asarray(y)
+    values, categories = as_column(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.ravel()
     if values.shape != (rows,):
         msg = f"y must be one column with a value for each of the {rows} rows, got shape {values.shape}"
         raise ValueError(msg)
-    if values.dtype.kind in "OUSb" or hasattr(y, "cat"):
+    if values.dtype.kind in "OUSTb" or categories:
         return values.astype(object), True
     distinct = np.unique(values)
     whole = bool(np.all(distinct == np.round(distinct)))

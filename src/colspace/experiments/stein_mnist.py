@@ -120,7 +120,9 @@ def directions(model: Any, X: Array, y: Any = None) -> Array:
 
 def kernel_directions(X: Array, size: Size, regularization: float | str, seed: int) -> Array:
     """First order without labels, kernel score."""
-    score = KernelScore(regularization=regularization, max_samples=size.kernel, random_state=seed)
+    score = KernelScore(
+        regularization=regularization, standardize=False, max_samples=size.kernel, random_state=seed
+    )
     return directions(SteinReduction(max(size.dimensions), score_model=score), X)
 
 
@@ -156,7 +158,7 @@ def encoders(images: Images, size: Size, seed: int, regularization: float, ridge
     }
     if find_spec("torch") is not None:
         noisy = X + NOISE * np.random.default_rng(seed).standard_normal(X.shape)
-        net = NeuralScore(noise=0.3, max_epochs=6, random_state=seed)
+        net = NeuralScore(noise=0.3, standardize=False, max_epochs=6, random_state=seed)
         found["first order, denoising"] = directions(SteinReduction(h, score_model=net), noisy)
     found["second order, validated"] = second_directions(X, size, ridge)
     return found

@@ -93,7 +93,9 @@ def kernel_directions(X: Array, Y: Array, labelled: Any, r: int) -> dict[str, Ar
 
 
 def _kernel() -> KernelScore:
-    return KernelScore(method="nu", kernel="imq", normalize=False, regularization=float(np.exp(-5)))
+    return KernelScore(
+        method="nu", kernel="imq", normalize=False, regularization=float(np.exp(-5)), standardize=False
+    )
 
 
 def directions(

@@ -6,16 +6,20 @@ from ._sketch import count_sketch, factor_by_products, gaussian_sketch
 from ._svd import fix_signs, hosvd, left_singular, unfold
 from ._whiten import (
     SingularCovarianceError,
+    SingularCovarianceWarning,
     Whitener,
     diagonal_whitener,
     full_whitener,
     ledoit_wolf_shrinkage,
     shrink_correlation,
+    smallest_ridge,
+    warn_singular,
 )
 
 __all__ = [
     "FactorizationError",
     "SingularCovarianceError",
+    "SingularCovarianceWarning",
     "Whitener",
     "count_sketch",
     "diagonal_whitener",
@@ -32,8 +36,10 @@ __all__ = [
     "select_rows",
     "shrink_correlation",
     "singular_values",
+    "smallest_ridge",
     "sparse_proxy",
     "spectral_norm",
     "svd",
     "unfold",
+    "warn_singular",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, svd
+
+from ._linalg import eigh, svd
 
 Array = NDArray[np.float64]
 
@@ -24,12 +25,12 @@ def left_singular(M: Array, r: int) -> tuple[Array, Array]:
     """
     n = M.shape[0]
     if n <= _GRAM_FROM:
-        U, s, _ = svd(M, full_matrices=False, check_finite=False)
+        U, s, _ = svd(M)
         if len(s) < r:  # fewer columns than directions: complete with zero singular values
             U = np.linalg.qr(np.hstack([U, np.eye(n)]))[0]
             s = np.concatenate([s, np.zeros(r - len(s))])
         return fix_signs(U[:, :r]), s[:r]
-    values, vectors = eigh(M @ M.T, subset_by_index=[n - r, n - 1], check_finite=False)
+    values, vectors = eigh(M @ M.T, r)
     return fix_signs(vectors[:, ::-1]), np.sqrt(np.maximum(values[::-1], 0.0))
 
 

@@ -1,6 +1,6 @@
 """Additive statistics: frozen dataclasses that merge by ``+`` and central moments made from them."""
 
-from ._additive import Additive
+from ._additive import Additive, all_finite
 from ._columns import (
     ColumnMoments,
     TableMoments,
@@ -10,6 +10,7 @@ from ._columns import (
     is_flat,
     table_moments,
 )
+from ._quantiles import ColumnQuantiles, QuantileSummary, column_quantiles, quantile_summary
 from ._sliced import SlicedMoments, sliced_moments
 from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
 
@@ -17,15 +18,20 @@ __all__ = [
     "Additive",
     "CentredMoments",
     "ColumnMoments",
+    "ColumnQuantiles",
+    "QuantileSummary",
     "SlicedMoments",
     "TableMoments",
     "TripleMoments",
     "TriplePlan",
+    "all_finite",
     "centre",
     "clear_flat",
     "column_moments",
+    "column_quantiles",
     "fourth_norms",
     "is_flat",
+    "quantile_summary",
     "sliced_moments",
     "table_moments",
     "weighted_gram",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,3 +50,15 @@ def _same_shape(combine: Callable[[Any, Any], Any], mine: Any, theirs: Any, name
         msg = f"statistics whose {name} have shapes {np.shape(mine)} and {np.shape(theirs)} cannot be merged"
         raise ValueError(msg)
     return combine(mine, theirs)
+
+
+def all_finite(statistic: Any) -> bool:
+    """Whether every number of a statistic (an array, a dataclass or a tuple of them) is finite."""
+    if isinstance(statistic, dict):
+        return all(map(all_finite, statistic.values()))
+    if isinstance(statistic, tuple | list):
+        return all(map(all_finite, statistic))
+    if is_dataclass(statistic):
+        return all(all_finite(getattr(statistic, f.name)) for f in fields(statistic))
+    values = np.asarray(statistic)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())

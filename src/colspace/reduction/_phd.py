@@ -10,17 +10,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from .._blocks import parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
-from ..factor import fix_signs, left_singular
+from ..factor import eigh, fix_signs, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._linear import (
     LinearReductionMixin,
-    check_block_widths,
+    Table,
     column_labels,
     table_shrinkage,
     table_whitener,
@@ -49,8 +48,9 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         Number of directions.
     residuals : bool, default=False
         Use the residuals of least squares on all columns in place of y (a second pass over the rows).
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
+        allow, 0 refuses a singular covariance.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -60,7 +60,8 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     components_ : ndarray (n_components, n_features)
     eigenvalues_ : ndarray (n_components,)
         Signed, in units of y; for several responses the singular values of the standardised ones.
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     n_components_ : int
     shrinkage_ : float
 
@@ -82,7 +83,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [whole(1)],
         "residuals": ["boolean"],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
@@ -91,7 +92,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         residuals: bool = False,
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -100,35 +101,40 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         self.response = response
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,), array (n, q), or class labels
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, type(self).__name__)
-        table = parse_blocks(None, self.n_features_in_)
-        check_block_widths(self.n_components, table)
+        labels = column_labels(self)
+        source = Source.of(X, y, self.response, type(self).__name__, weights=sample_weight, labels=labels)
+        view = Table.of(source, parse_blocks(None, self.n_features_in_), self.shrinkage, labels)
+        view.check_components(self.n_components)
+        source, table = view.source, view.blocks
         own = ((0, 0),)
         c = centre(source.moments(table, own, () if self.residuals else own))
         covariance = c.covariance[0, 0]
-        self.shrinkage_ = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
-        whitener = table_whitener(covariance, c.count, self.shrinkage_, column_labels(self))
+        shrinkage = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
+        whitener = table_whitener(source, covariance, c.rows, shrinkage, labels)
+        self.shrinkage_ = whitener.shrinkage
+        self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         if self.residuals:
             coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
             plan, rows = source.plan(table, own, own)
-            plan = replace(plan, shift_y=np.zeros_like(c.y_mean))
+            plan = replace(plan, shift_y=np.zeros_like(c.y_mean), scale_y=c.y_scale)
             total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
             c = residual_moments(total, c.y_scale)
         hessians = whitener.both_sides(c.triple[0, 0], whitener)
         directions, values = hessian_directions(hessians, self.n_components)
         self.n_components_ = self.n_components
         self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
-        self.mean_ = c.mean
-        self.components_ = whitener.loadings(directions).T.astype(table_dtype(X))
+        self.components_ = view.loadings(whitener.loadings(directions)).T.astype(table_dtype(X))
         return self
 
 
@@ -141,18 +147,18 @@ class Residuals:
     y_mean: Array
     coefficients: Array
 
-    def __call__(self, X: Any, Y: Array) -> TripleMoments:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> TripleMoments:
         """Statistic of one chunk."""
         if sparse.issparse(X):
             fitted = X @ self.coefficients - self.mean @ self.coefficients
         else:
             fitted = (X - self.mean) @ self.coefficients
-        return self.plan(X, Y - self.y_mean - fitted)
+        return self.plan(X, Y - self.y_mean - fitted, weights)
 
 
 def residual_moments(total: TripleMoments, y_scale: Array) -> CentredMoments:
     """Central moments of residuals; refuses residuals that are nothing but rounding."""
-    deviation = np.sqrt(np.diag(total.yy) / total.count)
+    deviation = np.sqrt(np.diag(total.yy) / total.count) * total.scale_y
     exact = np.flatnonzero(deviation <= _NO_RESIDUAL * y_scale)
     if exact.size:
         msg = (
@@ -171,6 +177,6 @@ def hessian_directions(hessians: Array, r: int) -> tuple[Array, Array]:
     """
     if len(hessians) > 1:
         return left_singular(np.hstack(list(hessians)), r)
-    values, vectors = eigh((hessians[0] + hessians[0].T) / 2, check_finite=False)
+    values, vectors = eigh((hessians[0] + hessians[0].T) / 2)
     leading = np.argsort(-np.abs(values), kind="stable")[:r]
     return fix_signs(vectors[:, leading]), values[leading]

@@ -7,6 +7,7 @@ from ._gaussian import GaussianScore, gaussian_from_moments
 from ._hyperbolic import HyperbolicScore
 from ._kernel import KernelScore
 from ._neural import NeuralScore
+from ._standard import SingularCovarianceWarning, singular_ridge
 from ._student import StudentScore
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "KernelScore",
     "NeuralScore",
     "ScoreModel",
+    "SingularCovarianceWarning",
     "StudentScore",
     "choose_score",
     "gaussian_from_moments",
+    "singular_ridge",
 ]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 
 from .._containers import as_table
 from .._random import generator
+from .._validation import check_weights
 from ._base import Array, refuse_dask
 from ._elliptical import EllipticalScore
 from ._gaussian import GaussianScore
@@ -32,6 +33,7 @@ def choose_score(
     X: Any,
     candidates: Sequence[Any] = ("gaussian", "student", "hyperbolic"),
     rng: Any = None,
+    sample_weight: Any = None,
 ) -> tuple[EllipticalScore, dict[str, float]]:
     """The law with the largest density on rows it has not seen.
 
@@ -45,6 +47,9 @@ def choose_score(
     candidates : names ("gaussian", "student", "hyperbolic") or score models
     rng : int, RandomState, Generator or None, default=None
         Deals the rows into folds.
+    sample_weight : array (n,) or None, default=None
+        Weights of rows, in the fits and in the held-out means. Zero is a row absent, and a constant changes nothing; a
+        weight of two stays in one fold, where two rows would be dealt apart.
 
     Returns
     -------
@@ -67,38 +72,49 @@ def choose_score(
     refuse_dask(X, "choose_score")
     # the models see X itself in the last fit, so that column names reach them
     rows = check_array(as_table(X).values, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
+    weight = check_weights(sample_weight, rows)
+    share = np.ones(len(rows)) if weight is None else weight / weight.max()
+    rows, share = rows[share > 0], share[share > 0]
+    if len(rows) < 2 * N_FOLDS:
+        msg = f"{len(rows)} rows have a positive sample_weight, and {N_FOLDS} folds need {2 * N_FOLDS}"
+        raise ValueError(msg)
     fold = generator(rng).permutation(len(rows)) % N_FOLDS
     values: dict[str, Array] = {}
     reason: ValueError | None = None
     for name, model in models.items():
         try:
-            values[name] = _held_out(model, rows, fold)
+            values[name] = _held_out(model, rows, share, fold)
         except ValueError as error:
             reason = error
     if not values:
         msg = f"no candidate of {list(models)} could be fitted on parts of the rows: {reason}"
         raise ValueError(msg) from reason
-    table = {name: float(values[name].mean()) if name in values else -np.inf for name in models}
+    table = {
+        name: float(np.average(values[name], weights=share)) if name in values else -np.inf for name in models
+    }
     best = max(table, key=lambda name: table[name])
     gaussian = [name for name in values if isinstance(models[name], GaussianScore)]
     if gaussian and best not in gaussian:
         simplest = max(gaussian, key=lambda name: table[name])
         gain = values[best] - values[simplest]
-        if gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)):
+        mean = np.average(gain, weights=share)
+        spread = np.sqrt(np.average((gain - mean) ** 2, weights=share))
+        if mean <= 2 * spread * np.sqrt(np.sum(share**2)) / share.sum():
             best = simplest
-    return models[best].fit(X), table
+    return models[best].fit(X, sample_weight=sample_weight), table
 
 
-def _held_out(model: EllipticalScore, rows: Array, fold: NDArray[np.intp]) -> Array:
+def _held_out(model: EllipticalScore, rows: Array, share: Array, fold: NDArray[np.intp]) -> Array:
     """Log density of every row from a fit on the other folds."""
     values = np.empty(len(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the winner's last fit says what matters
         for k in range(N_FOLDS):
-            fitted = clone(model).fit(rows[fold != k])
-            if len(fitted._root) < rows.shape[1]:
+            fitted = clone(model).fit(rows[fold != k], sample_weight=share[fold != k])
+            varying = int(fitted._root.any(axis=0).sum())
+            if len(fitted._root) < varying:
                 msg = (
-                    f"{model!r} has rank {len(fitted._root)} of {rows.shape[1]} columns, and a density on a part of "
+                    f"{model!r} has rank {len(fitted._root)} of {varying} columns, and a density on a part of "
                     "the space cannot be compared. Remedy: GaussianScore(ridge=...)"
                 )
                 raise ValueError(msg)

@@ -6,8 +6,10 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_array
 
+from ..factor import eigh
 from ..moments import weighted_gram
 from ._base import Array, ScoreModel, per_row
 
@@ -19,12 +21,15 @@ class EllipticalScore(ScoreModel):
 
     .. math:: s = a(Q)\, P d, \qquad T = b(Q)\, P d d^\top P - a(Q)\, P, \qquad a = -2 g', \; b = a^2 - 2 a' .
 
+    Columns are standardised before anything is inverted, so units do not matter: of columns in other units, Dx, the
+    score is :math:`D^{-1} s(x)`. Constant columns get a score of zero, and densities are those of the other columns.
+
     A law gives a and b in ``_factors`` and the log density without its determinant in ``_log_radial``.
     """
 
     location_: Array
     precision_: Array
-    _root: Array  # rank x p, precision = root' root
+    _root: Array  # rank x p, precision = root' root; zero for constant columns
     _log_det: float  # of the matrix that the precision inverts
 
     @abstractmethod
@@ -88,34 +93,25 @@ class EllipticalScore(ScoreModel):
         return self._log_radial(self._whitened(X)[1]) - 0.5 * self._log_det
 
 
-def root_of(whitener: Any) -> tuple[Array, float]:
-    """W with W'W = C^-1, and log det C, from the whitener of C."""
-    root = whitener.apply(np.eye(len(whitener.scale)))
-    log_det = 2 * float(np.log(np.diag(whitener.cholesky)).sum() + np.log(whitener.scale).sum())
+def root_from(correlation_factor: Array, deviation: Array) -> tuple[Array, float]:
+    """W (k x p) with W'W = (D L L' D)^-1 on the k columns that vary and zeros on constant ones, and log det (D L L' D)."""
+    varying = deviation > 0
+    k = int(varying.sum())
+    root = np.zeros((k, len(deviation)))
+    inverse = solve_triangular(correlation_factor, np.eye(k), lower=True, check_finite=False)
+    root[:, varying] = inverse / deviation[varying]
+    log_det = 2 * float(np.log(np.diag(correlation_factor)).sum() + np.log(deviation[varying]).sum())
     return root, log_det
 
 
-def centre_rows(X: Array, location: Array | None) -> tuple[Array, Array]:
-    """The location (default: the mean) and rows about it; constant columns become exact zeros."""
-    if location is not None:
-        return location, X - location
-    centred = X - X[0]
-    mean = centred.mean(axis=0)
-    centred -= mean
-    return X[0] + mean, centred
-
-
-def sample_covariance(centred: Array) -> Array:
-    """Second moments of centred rows, divisor n."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        covariance = weighted_gram(centred) / len(centred)
-    if not np.isfinite(covariance).all():
-        msg = (
-            f"the covariance overflows: X has values up to {np.abs(centred).max():.3g} away from its mean. "
-            "Remedy: rescale the columns (sklearn.preprocessing.StandardScaler)"
-        )
-        raise ValueError(msg)
-    return covariance
+def unit_diagonal(matrix: Array) -> tuple[Array, Array]:
+    """Deviations of a covariance (zero for constant columns) and the correlations of the columns that vary."""
+    deviation = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    kept = np.flatnonzero(deviation > 0)
+    size = deviation[kept]
+    correlation = matrix[np.ix_(kept, kept)] / size[:, None] / size
+    np.fill_diagonal(correlation, 1.0)
+    return deviation, correlation
 
 
 def given_parameters(
@@ -133,19 +129,26 @@ def given_parameters(
     if matrix.shape != (p, p):
         msg = f"{what} has shape {matrix.shape}, but X has {p} columns: shape ({p}, {p}) is needed"
         raise ValueError(msg)
-    scale = float(np.abs(matrix).max())
-    gap = float(np.abs(matrix - matrix.T).max())
-    if gap > 1e-8 * scale:
+    _check_covariance(matrix, what)
+    return location, (matrix + matrix.T) / 2
+
+
+def _check_covariance(matrix: Array, what: str) -> None:
+    """Refuse what is not symmetric or has a negative eigenvalue, judged on the scale of correlations."""
+    variance = np.diag(matrix)
+    size = np.sqrt(np.where(variance > 0, variance, 1.0))
+    scaled = matrix / size[:, None] / size
+    gap = float(np.abs(scaled - scaled.T).max())
+    if gap > 1e-8 * max(1.0, float(np.abs(scaled).max())):
         msg = (
-            f"{what} is not symmetric: entries differ from their mirror by up to {gap:.3g}. Use (C + C.T) / 2"
+            f"{what} is not symmetric: entries differ from their mirror by up to "
+            f"{float(np.abs(matrix - matrix.T).max()):.3g}. Use (C + C.T) / 2"
         )
         raise ValueError(msg)
-    matrix = (matrix + matrix.T) / 2
-    smallest = float(np.linalg.eigvalsh(matrix)[0])
-    if smallest < -1e-10 * scale * p:
+    smallest = float(eigh((scaled + scaled.T) / 2, what=what)[0][0])
+    if smallest < -1e-10 * len(matrix):
         msg = (
-            f"{what} has a negative eigenvalue, {smallest:.3g}: it is not the {what} of any table. Remedy: estimate "
-            "it from complete rows, or set negative eigenvalues to zero"
+            f"{what} has a negative eigenvalue ({smallest:.3g} of its correlation matrix): it is not the {what} of any "
+            "table. Remedy: estimate it from complete rows, or set negative eigenvalues to zero"
         )
         raise ValueError(msg)
-    return location, matrix

@@ -84,15 +84,19 @@ class HyperbolicShape:
         """E[1/w | x]: given x, w is generalised inverse Gaussian of order 1/2."""
         return np.sqrt(self.psi / (self.chi + Q))
 
-    def slope(self, Q: Array) -> Array:
+    def slope(self, Q: Array, share: Array | None = None) -> Array:
         """Gradient of the mean log density in log chi and log psi."""
         excess = scaled_bessel(0.5 * (self.p + 1), self.omega)[1]
         root, over = self._root(Q)
-        in_chi = excess - (self.p + 1) + np.mean(self.omega * over / root)
-        in_psi = excess - 1.0 - np.mean(over)
+        in_chi = excess - (self.p + 1) + np.average(self.omega * over / root, weights=share)
+        in_psi = excess - 1.0 - np.average(over, weights=share)
         return 0.5 * np.array([in_chi, in_psi])
 
-    def update(self, Q: Array) -> HyperbolicShape:
+    def without_scale(self) -> HyperbolicShape:
+        """What is free of chi and psi but for the scale of the dispersion."""
+        return replace(self, directions=tuple(d for d in self.directions if d != _SCALE))
+
+    def update(self, Q: Array, share: Array | None = None) -> HyperbolicShape:
         """The shape of largest likelihood at given distances."""
         if not self.directions:
             return self
@@ -104,7 +108,7 @@ class HyperbolicShape:
             in_chi, in_psi = np.exp(u @ D)
             return replace(self, chi=self.chi * float(in_chi), psi=self.psi * float(in_psi))
 
-        return climb(at, Q, D, bounds)
+        return climb(at, Q, share, D, bounds)
 
 
 class HyperbolicScore(MixtureScore[HyperbolicShape]):
@@ -151,7 +155,8 @@ class HyperbolicScore(MixtureScore[HyperbolicShape]):
     n_iter_ : int
     converged_ : bool
     log_likelihoods_ : ndarray (n_iter_ + 1,)
-        Mean log-likelihood at the start and after each iteration.
+        Mean log-likelihood at the start and after each iteration; where a singular covariance needed a ridge (a warning
+        says so), less ``ridge / 2`` times the trace of the inverse dispersion times the variances.
 
     Examples
     --------
@@ -197,11 +202,18 @@ class HyperbolicScore(MixtureScore[HyperbolicShape]):
         return given and "auto" not in (self.chi, self.psi)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the location, the dispersion, chi and psi; y is ignored."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the location, the dispersion, chi and psi; y is ignored.
+
+        Parameters
+        ----------
+        X : array, DataFrame or Dask collection (n_samples, n_features)
+        sample_weight : array (n_samples,) or None
+            Two is a row twice, zero a row absent; a constant changes nothing.
+        """
         chi = None if isinstance(self.chi, str) else float(self.chi)
         psi = None if isinstance(self.psi, str) else float(self.psi)
-        fit = self._maximise(X, lambda p, free: _start(p, chi, psi, free_scale=free))
+        fit, given = self._maximise(X, sample_weight, lambda k, free: _start(k, chi, psi, free_scale=free))
         shape = fit.shape
         if chi is None or psi is None:
             _warn_omega(shape)
@@ -214,8 +226,8 @@ class HyperbolicScore(MixtureScore[HyperbolicShape]):
         else:
             factor = shape.mean
         self.chi_, self.psi_ = shape.chi / factor, shape.psi * factor
-        self.dispersion_ = self._set_scaled(fit, factor)
-        self.covariance_ = shape.mean * fit.dispersion
+        self.dispersion_ = self._set_scaled(fit, given, factor)
+        self.covariance_ = shape.mean * (fit.dispersion if given is None else given)
         return self
 
     def _given_matrix(self) -> tuple[str, Any]:
@@ -226,7 +238,7 @@ class HyperbolicScore(MixtureScore[HyperbolicShape]):
         return a, (self.psi_ + a) / (self.chi_ + Q)
 
     def _log_radial(self, Q: Array) -> Array:
-        return HyperbolicShape(self.n_features_in_, self.chi_, self.psi_).log_radial(Q)
+        return HyperbolicShape(len(self._root), self.chi_, self.psi_).log_radial(Q)
 
 
 def _start(p: int, chi: float | None, psi: float | None, *, free_scale: bool) -> HyperbolicShape:

@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._validation import feature_names
 from ._base import Array, ScoreModel, per_row
 from ._kernel_fields import Field, Radial, median_distance
 from ._kernel_solvers import Solution, solve_path
 from ._kernel_system import System
+from ._standard import deviations, warn_flat
 
 _MAX_ROWS = 20_000
 _HELD_OUT = 2_000  # rows on which a regularisation is judged
@@ -43,7 +45,8 @@ def _check_width(width: float) -> None:
 class KernelScore(ScoreModel):
     r"""Nonparametric scores: regularised regression of :math:`g = \nabla \log P` on a kernel's vector fields.
 
-    With :math:`L = \frac1n \sum_i K(x_i, \cdot)` and :math:`\zeta = \frac1n \sum_i \operatorname{div} K(x_i, \cdot)`,
+    Columns are divided by their deviations first, and the score is that of the columns as they came: units do not
+    matter. With :math:`L = \frac1n \sum_i K(x_i, \cdot)` and :math:`\zeta = \frac1n \sum_i \operatorname{div} K(x_i, \cdot)`,
     integration by parts gives :math:`L g \approx -\zeta`, so that :math:`\hat g = -R_\lambda(L)\,\zeta` with a
     regularised inverse R; the score is :math:`s = -\hat g`.
 
@@ -67,7 +70,11 @@ class KernelScore(ScoreModel):
         Divide the kernel by the largest eigenvalue of L, so that :math:`\lambda` is free of scale (1 is strong).
         False is the published scale (for "stein" then :math:`K + \lambda I`, not divided by n).
     bandwidth : float or "median", default="median"
-        :math:`\sigma`; "median" is the median distance of rows (at most 2,000 of them).
+        :math:`\sigma`; "median" is the median distance of rows (at most 2,000 of them). A number is in the units of
+        ``standardize``.
+    standardize : bool, default=True
+        Distances between rows whose columns are divided by their deviations. False is the published choice,
+        distances between rows as they are.
     nu : float, default=1.0
         Qualification of the nu-method.
     max_samples : int or None, default=None
@@ -80,6 +87,9 @@ class KernelScore(ScoreModel):
     ----------
     regularization_ : float
     bandwidth_ : float
+    location_, deviation_ : ndarray (n_features,)
+        What is taken off the columns, and what they are divided by; 0 and 1 without ``standardize``. A deviation of zero
+        is a constant column, which gets a score of zero.
     lambda_max_ : float
         Largest eigenvalue of L before normalisation.
     n_iter_ : int
@@ -88,9 +98,11 @@ class KernelScore(ScoreModel):
         With "auto": regularisations tried, and their held-out losses (infinite where not computed; with two
         rows nothing is, and the strongest is taken).
     centres_ : ndarray (n_centres, n_features)
-    coef_ : ndarray (n_centres, n_features)
+    shares_ : ndarray (n_centres,)
+        Weights of the centres, of sum one.
+    coef_ : ndarray (n_centres, n_features that vary)
     zeta_coef_ : float
-        :math:`\hat g(x) = a\,\zeta(x) + \sum_j K(x, c_j) z_j`, with the kernel before normalisation.
+        :math:`\hat g(x) = a\,\zeta(x) + \sum_j K(x, c_j) z_j` of standardised rows, with the kernel before normalisation.
 
     References
     ----------
@@ -116,6 +128,7 @@ class KernelScore(ScoreModel):
         "regularization": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "normalize": ["boolean"],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"median"})],
+        "standardize": ["boolean"],
         "nu": [Interval(Real, 0, None, closed="neither")],
         "max_samples": [whole(2), None],
         "random_state": ["random_state"],
@@ -130,6 +143,7 @@ class KernelScore(ScoreModel):
         regularization: float | str = "auto",
         normalize: bool = True,
         bandwidth: float | str = "median",
+        standardize: bool = True,
         nu: float = 1.0,
         max_samples: int | None = None,
         random_state: Any = None,
@@ -140,18 +154,31 @@ class KernelScore(ScoreModel):
         self.regularization = regularization
         self.normalize = normalize
         self.bandwidth = bandwidth
+        self.standardize = standardize
         self.nu = nu
         self.max_samples = max_samples
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the scores from rows of X; y is ignored."""
-        X = self._rows_to_fit(X, 2)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the scores from rows of X; y is ignored.
+
+        Parameters
+        ----------
+        X : array or DataFrame (n_samples, n_features)
+        sample_weight : array (n_samples,) or None
+            Two is a row twice, zero a row absent; a constant changes nothing. Where rows are counted or drawn a row
+            counts once whatever its weight: ``max_samples``, the 2,000 rows behind a median distance, the folds of
+            regularization="auto", and the n of method="stein" with ``normalize=False``.
+        """
+        X, weight = self._rows_to_fit(X, 2, sample_weight)
         self._check_parameters()
         rng = generator(self.random_state)
-        X = self._sample(X, rng)
-        width = median_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        X, weight = self._sample(X, weight, rng)
+        self._standardise(X, weight)
+        Z = self._inside(X)
+        width = median_distance(Z, rng, weight=weight) if isinstance(self.bandwidth, str) else self.bandwidth
+        width = float(width)
         _check_width(width)
         kernel = Radial(self.kernel, width)
         for name in ("grid_", "losses_"):
@@ -159,20 +186,47 @@ class KernelScore(ScoreModel):
                 delattr(self, name)
         if isinstance(self.regularization, str):
             self.grid_ = _grid(self.method)
-            self.losses_ = self._held_out_losses(X, kernel, rng)
+            self.losses_ = self._held_out_losses(Z, weight, kernel, rng)
             strength = float(self.grid_[np.argmin(self.losses_)])
         else:
             strength = float(self.regularization)
-        system = self._system(X, kernel)
+        system = self._system(Z, weight, kernel)
         if not isinstance(self.regularization, str):
             self._check_scale(system, strength)
         solution = next(self._solve(system, [strength]))
-        field = self._field(system, solution, X, kernel)
+        field = self._field(system, solution, Z, weight, kernel)
         self._law = (self.kernel, field.curl_free)  # as fitted, whatever set_params does later
         self.bandwidth_, self.regularization_ = width, strength
         self.lambda_max_, self.n_iter_ = system.lambda_max, solution.n_iter
-        self.centres_, self.coef_, self.zeta_coef_ = field.centres, field.coef, field.zeta_coef
+        self.centres_, self.coef_, self.zeta_coef_ = X, field.coef, field.zeta_coef
+        self.shares_ = field.share
         return self
+
+    def _standardise(self, X: Array, weight: Array | None) -> None:
+        """Location and deviation of the columns, or 0 and 1."""
+        names = feature_names(self)
+        mean, deviation = deviations(X, weight, names)
+        if not deviation.any():
+            msg = "all rows are equal: X has no variation, and a score needs a spread. Remedy: other columns"
+            raise ValueError(msg)
+        self.location_, self.deviation_ = mean, deviation
+        if not self.standardize:
+            self.location_, self.deviation_ = np.zeros_like(mean), np.ones_like(mean)
+        warn_flat(self.deviation_ > 0, names)
+
+    def _inside(self, X: Array) -> Array:
+        """Rows as the kernel sees them: columns that vary, in units of their deviations."""
+        varying = self.deviation_ > 0
+        if varying.all() and (self.deviation_ == 1).all() and not self.location_.any():
+            return X
+        return (X[:, varying] - self.location_[varying]) / self.deviation_[varying]
+
+    def _outside(self, G: Array) -> Array:
+        """A field at rows, n x p, for the columns as they came."""
+        varying = self.deviation_ > 0
+        out = np.zeros((len(G), len(varying)))
+        out[:, varying] = G / self.deviation_[varying]
+        return out
 
     @property
     def _curl_free(self) -> bool:
@@ -192,24 +246,28 @@ class KernelScore(ScoreModel):
             )
             raise ValueError(msg)
 
-    def _sample(self, X: Array, rng: np.random.Generator) -> Array:
+    def _sample(self, X: Array, weight: Array | None, rng: np.random.Generator) -> tuple[Array, Array | None]:
         n = len(X)
         if self.max_samples is not None:
-            return X[np.sort(rng.choice(n, self.max_samples, replace=False))] if n > self.max_samples else X
+            if n <= self.max_samples:
+                return X, weight
+            rows = np.sort(rng.choice(n, self.max_samples, replace=False))
+            return X[rows], None if weight is None else weight[rows]
         if n > _MAX_ROWS:
             msg = (
                 f"{n} rows: the four {n} x {n} matrices of the fit would take about {4 * 8 * n**2 / 1e9:.0f} GB, so "
                 f"more than {_MAX_ROWS} rows are refused. Remedy: max_samples=5000 fits on a random sample"
             )
             raise ValueError(msg)
-        return X
+        return X, weight
 
-    def _system(self, X: Array, kernel: Radial) -> System:
+    def _system(self, X: Array, weight: Array | None, kernel: Radial) -> System:
         curl_free = self._curl_free
         route = "plain"
         if X.shape[1] >= len(X):
             route = "rotated" if curl_free and self.method in ("tikhonov", "spectral") else "span"
-        system = System(X, kernel, curl_free=curl_free, route=route)
+        share = None if weight is None else weight / weight.sum()
+        system = System(X, kernel, curl_free=curl_free, route=route, share=share)
         if self.normalize:
             system.normalize()
         return system
@@ -220,11 +278,12 @@ class KernelScore(ScoreModel):
         return solve_path(system, self.method, strengths, nu=self.nu, tol=tol)
 
     @staticmethod
-    def _field(system: System, solution: Solution, X: Array, kernel: Radial) -> Field:
+    def _field(system: System, solution: Solution, X: Array, weight: Array | None, kernel: Radial) -> Field:
         """The field g = -R zeta on the kernel's own scale."""
         coef = system.expand(solution.coef)
         coef = coef / (-len(X) * system.scale)
-        return Field(kernel, system.curl_free, X, coef, -solution.zeta_coef / system.scale)
+        share = np.full(len(X), 1 / len(X)) if weight is None else weight / weight.sum()
+        return Field(kernel, system.curl_free, X, coef, -solution.zeta_coef / system.scale, share)
 
     def _check_scale(self, system: System, strength: float) -> None:
         """Warn where lambda is out of all proportion to L; refuse steps that diverge."""
@@ -251,45 +310,59 @@ class KernelScore(ScoreModel):
                 stacklevel=4,
             )
 
-    def _held_out_losses(self, X: Array, kernel: Radial, rng: np.random.Generator) -> Array:
+    def _held_out_losses(
+        self, X: Array, weight: Array | None, kernel: Radial, rng: np.random.Generator
+    ) -> Array:
         """Mean score-matching loss for each regularisation: four folds, from 1,000 rows on one of them."""
         n = len(X)
+        each = np.ones(n) if weight is None else weight
         parts = np.array_split(rng.permutation(n), min(4, n))
         if n < 3:  # nothing to judge on: the strongest
             return np.full(len(self.grid_), np.inf)
-        losses = np.zeros(len(self.grid_))
+        losses, total = np.zeros(len(self.grid_)), 0.0
         for part in parts if n < 1000 else parts[:1]:
             rest = np.delete(X, part, axis=0)
-            system = self._system(rest, kernel)
+            seen = None if weight is None else np.delete(weight, part)
+            judged = part[:_HELD_OUT]
+            system = self._system(rest, seen, kernel)
             found = np.full(len(losses), np.inf)
             for i, solution in enumerate(self._solve(system, list(self.grid_), tol=1e-6)):
-                found[i] = _loss(self._field(system, solution, rest, kernel), X[part[:_HELD_OUT]])
+                found[i] = _loss(self._field(system, solution, rest, seen, kernel), X[judged], each[judged])
                 if i > 1 and (np.diff(found[i - 2 : i + 1]) > 0.01 * abs(found.min())).all():
                     break  # clearly worse twice in a row
-            losses += len(part) * np.where(np.isfinite(found), found, np.inf)
-        return losses / n if n < 1000 else losses / len(parts[0])
+            losses += each[part].sum() * np.where(np.isfinite(found), found, np.inf)
+            total += float(each[part].sum())
+        return losses / total
 
     def _fitted_field(self) -> Field:
         check_is_fitted(self)
         name, curl_free = self._law
-        return Field(Radial(name, self.bandwidth_), curl_free, self.centres_, self.coef_, self.zeta_coef_)
+        kernel = Radial(name, self.bandwidth_)
+        return Field(
+            kernel, curl_free, self._inside(self.centres_), self.coef_, self.zeta_coef_, self.shares_
+        )
 
     def score_function(self, X: Any) -> Array:
         """The scores s = -g of rows, n x p."""
         X = self._checked(X)
-        return -self._fitted_field()(X)
+        return -self._outside(self._fitted_field()(self._inside(X)))
 
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x), T = g g' + grad g (its symmetric part with the diagonal kernel)."""
         X = self._checked(X)
         weights = per_row(weights, len(X), "weights")
-        out = self._fitted_field().second_moment(X, weights.reshape(len(X), -1))
+        varying = self.deviation_ > 0
+        inside = self._fitted_field().second_moment(self._inside(X), weights.reshape(len(X), -1))
+        size = self.deviation_[varying]
+        out = np.zeros((len(inside), len(varying), len(varying)))
+        out[:, varying[:, None] & varying] = (inside / np.outer(size, size)).reshape(len(inside), -1)
         return out[0] if weights.ndim == 1 else out
 
     def divergence(self, X: Any) -> Array:
         """Divergence of g = -s at rows, the Laplacian of log P."""
         X = self._checked(X)
-        return self._fitted_field().divergence(X)
+        size = self.deviation_[self.deviation_ > 0]
+        return self._fitted_field().divergence(self._inside(X), 1.0 / size**2)
 
     def potential(self, X: Any) -> Array:
         """log P at rows up to a constant: the function whose gradient is g (curl-free kernels only)."""
@@ -300,13 +373,17 @@ class KernelScore(ScoreModel):
                 "'nu', 'tikhonov', 'landweber' or 'spectral'"
             )
             raise ValueError(msg)
-        return self._fitted_field().potential(X)
+        return self._fitted_field().potential(self._inside(X))
 
     def score_matching_loss(self, X: Any) -> float:
-        """Mean over rows of half the squared norm of g plus its divergence; lower is better."""
+        """Mean over rows of half the squared norm of g plus its divergence; lower is better.
+
+        Of the rows as the kernel sees them: with ``standardize`` units do not matter.
+        """
         X = self._checked(X)
-        return _loss(self._fitted_field(), X)
+        return _loss(self._fitted_field(), self._inside(X))
 
 
-def _loss(field: Field, X: Array) -> float:
-    return float(0.5 * (field(X) ** 2).sum(axis=1).mean() + field.divergence(X).mean())
+def _loss(field: Field, X: Array, weight: Array | None = None) -> float:
+    each = 0.5 * (field(X) ** 2).sum(axis=1) + field.divergence(X)
+    return float(np.average(each, weights=weight))

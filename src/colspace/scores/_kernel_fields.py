@@ -52,18 +52,34 @@ def squared_distances(A: Array, B: Array) -> Array:
     return np.maximum(r, 0.0, out=r)
 
 
-def median_distance(X: Array, rng: np.random.Generator, limit: int = 2000) -> float:
-    """Median distance between different rows, on at most ``limit`` of them."""
+def median_distance(
+    X: Array, rng: np.random.Generator, limit: int = 2000, weight: Array | None = None
+) -> float:
+    """Median distance between different rows, on at most ``limit`` of them; a pair weighs the product of its rows."""
     if len(X) > limit:
-        X = X[rng.choice(len(X), limit, replace=False)]
+        rows = rng.choice(len(X), limit, replace=False)
+        X, weight = X[rows], None if weight is None else weight[rows]
     X = X - X.mean(axis=0)
-    r = squared_distances(X, X)[np.triu_indices(len(X), 1)]
+    pairs = np.triu_indices(len(X), 1)
+    r = squared_distances(X, X)[pairs]
     floor = 1e-14 * float(np.einsum("ij,ij->i", X, X).max(initial=0.0))
     apart = r[r > floor]
+    if apart.size and weight is not None:
+        return float(np.sqrt(_weighted_median(apart, (weight[pairs[0]] * weight[pairs[1]])[r > floor])))
     if not apart.size:
         msg = "all rows are equal: the median distance is 0, so no bandwidth can be chosen; give bandwidth= a number"
         raise ValueError(msg)
     return float(np.sqrt(np.median(apart)))
+
+
+def _weighted_median(values: Array, weights: Array) -> float:
+    """The median of values that each stand as often as their weight; the mean of the two in the middle where it ties."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    half = 0.5 * below[-1]
+    slack = 1e-12 * below[-1]  # sums of weights that are equal but for rounding
+    low, high = np.searchsorted(below, [half - slack, half + slack])
+    return float(0.5 * (values[order[low]] + values[order[min(high, len(order) - 1)]]))
 
 
 def divergence_weights(kernel: Radial, r: Array, n_features: int, *, curl_free: bool) -> Array:
@@ -79,7 +95,8 @@ def divergence_weights(kernel: Radial, r: Array, n_features: int, *, curl_free: 
 class Field:
     r"""A vector field :math:`g(x) = a\,\zeta(x) + \sum_j K(x, c_j) z_j`.
 
-    :math:`\zeta(x) = \frac1n \sum_j \operatorname{div}_{c_j} K(c_j, x)` is the mean divergence of the kernel.
+    :math:`\zeta(x) = \sum_j \pi_j \operatorname{div}_{c_j} K(c_j, x)` is the mean divergence of the kernel, the centres
+    having ``share`` :math:`\pi`.
 
     Both kernels give the same shape, with d the difference of a row and a centre and u = d'z,
 
@@ -94,6 +111,7 @@ class Field:
     centres: Array
     coef: Array
     zeta_coef: float
+    share: Array
 
     @cached_property
     def _shift(self) -> Array:
@@ -115,7 +133,7 @@ class Field:
     def _first(self, r: Array, u: Array) -> tuple[Array, Array]:
         """Weights alpha and f of the field."""
         alpha = divergence_weights(self.kernel, r, self.coef.shape[1], curl_free=self.curl_free)
-        alpha *= -self.zeta_coef / len(self.coef)
+        alpha *= -self.zeta_coef * self.share
         if not self.curl_free:
             (d0,) = self.kernel.derivatives(r, 0)
             return alpha, d0
@@ -125,7 +143,7 @@ class Field:
 
     def _second(self, r: Array, u: Array) -> tuple[Array, Array]:
         """Weights beta and gamma of the gradient."""
-        share = -2.0 * self.zeta_coef / len(self.coef)
+        share = -2.0 * self.zeta_coef * self.share
         if not self.curl_free:
             d1, d2 = self.kernel.derivatives(r, 1, 2)
             return share * 2.0 * d2, d1
@@ -143,14 +161,18 @@ class Field:
     def _sum(self, A: Array, alpha: Array, f: Array) -> Array:
         return alpha.sum(axis=1)[:, None] * A - alpha @ self._centred + f @ self.coef
 
-    def divergence(self, X: Array) -> Array:
-        """Trace of the gradient at rows."""
+    def divergence(self, X: Array, metric: Array | None = None) -> Array:
+        """Trace of the gradient at rows; with a metric m the sum of m_j times its diagonal entry j."""
         out = np.empty(len(X))
-        p = self.coef.shape[1]
-        for rows, _, r, u in self._chunks(X):
+        m = np.ones(self.coef.shape[1]) if metric is None else metric
+        own = np.einsum("ij,ij->i", self._centred * m, self.coef)
+        for rows, A, r, u in self._chunks(X):
             alpha, _ = self._first(r, u)
             beta, gamma = self._second(r, u)
-            out[rows] = p * alpha.sum(axis=1) + (beta * r).sum(axis=1) + 2.0 * (gamma * u).sum(axis=1)
+            if metric is not None:
+                r = squared_distances(A * np.sqrt(m), self._centred * np.sqrt(m))
+                u = (A * m) @ self.coef.T - own
+            out[rows] = m.sum() * alpha.sum(axis=1) + (beta * r).sum(axis=1) + 2.0 * (gamma * u).sum(axis=1)
         return out
 
     def potential(self, X: Array) -> Array:
@@ -160,7 +182,7 @@ class Field:
         for rows, _, r, u in self._chunks(X):
             d1, d2 = self.kernel.derivatives(r, 1, 2)
             zeta = 2.0 * p * d1 + 4.0 * r * d2
-            out[rows] = self.zeta_coef * zeta.mean(axis=1) - 2.0 * (d1 * u).sum(axis=1)
+            out[rows] = self.zeta_coef * (zeta @ self.share) - 2.0 * (d1 * u).sum(axis=1)
         return out
 
     def second_moment(self, X: Array, weights: Array) -> Array:

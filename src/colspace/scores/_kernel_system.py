@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh_tridiagonal
+from scipy.linalg import eigvalsh_tridiagonal
 
+from ..factor import eigh
 from ._base import Array
 from ._kernel_fields import Radial, divergence_weights, squared_distances
 
@@ -14,17 +15,26 @@ MARGIN = 1.01  # the eigenvalue found is a little too small
 
 
 class System:
-    r"""The empirical operator :math:`L = \frac1n \sum_i K(x_i, \cdot)` on a sample.
+    r"""The empirical operator :math:`L = \sum_i \pi_i K(x_i, \cdot)` on a sample of shares :math:`\pi` (1/n each).
 
-    A field on the sample is a block. Route "plain" keeps it as n x p. For tables with more columns than rows,
+    A field on the sample is a block, its row i times :math:`(n \pi_i)^{1/2}`, so that L is symmetric. Route "plain" keeps it as n x p. For tables with more columns than rows,
     "span" writes it as B X with an n x n block B of coefficients: two products n x n x n replace three
     n x n x p, but B is not unique where rows are dependent, which steps tolerate and Krylov methods do not;
     "rotated" takes coordinates in an orthonormal basis of the rows' span.
     """
 
-    def __init__(self, X: Array, kernel: Radial, *, curl_free: bool, route: str = "plain") -> None:
+    def __init__(
+        self,
+        X: Array,
+        kernel: Radial,
+        *,
+        curl_free: bool,
+        route: str = "plain",
+        share: Array | None = None,
+    ) -> None:
         X = X - X.mean(axis=0)
         n, p = X.shape
+        self.root = np.ones(n) if share is None else np.sqrt(n * share)
         self.curl_free, self.wide = curl_free, n <= p
         self.gram: Array | None = X @ X.T if route == "span" else None
         self.back: Array | None = X if route == "span" else None
@@ -35,6 +45,8 @@ class System:
         r = squared_distances(X, X)
         np.fill_diagonal(r, 0.0)
         H = divergence_weights(kernel, r, p, curl_free=curl_free) / n
+        if share is not None:
+            H *= self.root[:, None] * self.root**2
         if span:
             self.zeta = H
             self.zeta[np.diag_indices(n)] -= H.sum(axis=1)
@@ -50,6 +62,10 @@ class System:
             (self.K,) = kernel.derivatives(r, 0)
             self.K /= n
         del r
+        if share is not None:
+            for part in (self.K, self.D):
+                if part is not None:
+                    part *= self.root[:, None] * self.root
         self.lambda_max = self._largest()
         self.scale = 1.0
 
@@ -86,8 +102,8 @@ class System:
         return out
 
     def expand(self, Z: Array) -> Array:
-        """A block as n x p."""
-        return Z if self.back is None else Z @ self.back
+        """Coefficients of the kernel at the rows, n x p, from a block: n pi_j times the field's own row j."""
+        return self.root[:, None] * (Z if self.back is None else Z @ self.back)
 
     def _largest(self) -> float:
         """Largest eigenvalue by Lanczos steps; the start is random but always the same.
@@ -104,7 +120,7 @@ class System:
         if self.D is None:
             return value
         width = n if self.wide else self.X.shape[1]
-        parts = [rng.standard_normal((n, width)), np.tile(rng.standard_normal(width), (n, 1))]
+        parts = [rng.standard_normal((n, width)), self.root[:, None] * rng.standard_normal(width)]
         if self.wide and self.gram is None:
             parts = [part @ self.X for part in parts]
         parts.append(self.zeta)

@@ -37,14 +37,20 @@ class StudentShape:
         """E[1/w | x]."""
         return (self.df + self.p) / (self.tau + Q)
 
-    def slope(self, Q: Array) -> Array:
+    def slope(self, Q: Array, share: Array | None = None) -> Array:
         """Gradient of the mean log density in log(df - 2) and log(tau / (df - 2))."""
         half = 0.5 * (self.df + self.p)
-        in_df = 0.5 * (digamma(half) - digamma(0.5 * self.df) - np.mean(np.log1p(Q / self.tau)))
-        in_tau = half * np.mean(Q / (self.tau + Q)) - 0.5 * self.p
+        in_df = 0.5 * (
+            digamma(half) - digamma(0.5 * self.df) - np.average(np.log1p(Q / self.tau), weights=share)
+        )
+        in_tau = half * np.average(Q / (self.tau + Q), weights=share) - 0.5 * self.p
         return np.array([(self.df - 2) * in_df + in_tau, in_tau])
 
-    def update(self, Q: Array) -> StudentShape:
+    def without_scale(self) -> StudentShape:
+        """Degrees of freedom alone are free: the dispersion is the covariance."""
+        return replace(self, free_scale=False)
+
+    def update(self, Q: Array, share: Array | None = None) -> StudentShape:
         """The shape of largest likelihood at given distances."""
         free = np.array([self.free_df, self.free_scale])
         if not free.any():
@@ -57,7 +63,7 @@ class StudentShape:
             in_df, in_scale = np.exp(u @ directions)
             return replace(self, df=2 + (self.df - 2) * float(in_df), tau=self.tau * float(in_df * in_scale))
 
-        return climb(at, Q, directions, [b for b, f in zip(bounds, free, strict=True) if f])
+        return climb(at, Q, share, directions, [b for b, f in zip(bounds, free, strict=True) if f])
 
 
 class StudentScore(MixtureScore[StudentShape]):
@@ -96,7 +102,8 @@ class StudentScore(MixtureScore[StudentShape]):
     n_iter_ : int
     converged_ : bool
     log_likelihoods_ : ndarray (n_iter_ + 1,)
-        Mean log-likelihood at the start and after each iteration.
+        Mean log-likelihood at the start and after each iteration; where a singular covariance needed a ridge (a warning
+        says so), less ``ridge / 2`` times the trace of the inverse dispersion times the variances.
 
     Examples
     --------
@@ -140,15 +147,24 @@ class StudentScore(MixtureScore[StudentShape]):
         return self.df != "auto" and self.location is not None and self.covariance is not None
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the location, the covariance and the degrees of freedom; y is ignored."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the location, the covariance and the degrees of freedom; y is ignored.
+
+        Parameters
+        ----------
+        X : array, DataFrame or Dask collection (n_samples, n_features)
+        sample_weight : array (n_samples,) or None
+            Two is a row twice, zero a row absent; a constant changes nothing.
+        """
         auto = isinstance(self.df, str)
         df = 8.0 if isinstance(self.df, str) else float(self.df)
-        fit = self._maximise(X, lambda p, free: StudentShape(p, df, df - 2, free_df=auto, free_scale=free))
+        fit, given = self._maximise(
+            X, sample_weight, lambda k, free: StudentShape(k, df, df - 2, free_df=auto, free_scale=free)
+        )
         self.df_ = fit.shape.df
         if auto:
             _warn_df(self.df_)
-        self.covariance_ = self._set_scaled(fit, fit.shape.tau / (self.df_ - 2))
+        self.covariance_ = self._set_scaled(fit, given, fit.shape.tau / (self.df_ - 2))
         self.scatter_ = (self.df_ - 2) / self.df_ * self.covariance_
         return self
 
@@ -156,12 +172,12 @@ class StudentScore(MixtureScore[StudentShape]):
         return "covariance", self.covariance
 
     def _factors(self, Q: Array) -> tuple[Array, Array]:
-        p, df = self.n_features_in_, self.df_
+        p, df = len(self._root), self.df_
         a = (p + df) / (df - 2 + Q)
         return a, a * (p + df + 2) / (df - 2 + Q)
 
     def _log_radial(self, Q: Array) -> Array:
-        shape = StudentShape(self.n_features_in_, self.df_, self.df_ - 2, free_df=False, free_scale=False)
+        shape = StudentShape(len(self._root), self.df_, self.df_ - 2, free_df=False, free_scale=False)
         return shape.log_radial(Q)
 
 
