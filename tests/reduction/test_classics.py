@@ -552,7 +552,7 @@ def test_sols_too_many_directions(data):
     with pytest.raises(ValueError, match="more than the 2 columns of block 'a'"):
         StructuredOLS(3, blocks=BLOCKS, n_slices=5).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="more than the 1 least-squares"):  # y does not vary within slices
-        StructuredOLS(2, n_slices=5).fit(X, np.round(Y[:, 0]))
+        StructuredOLS(2, n_slices=5, response="numbers").fit(X, np.round(Y[:, 0]))
     with pytest.raises(ValueError, match="class labels"):
         StructuredOLS(n_slices=2).fit(X, np.where(Y[:, 0] > 0, "a", "b"))
     with pytest.raises(ValueError, match="groups contains missing"):

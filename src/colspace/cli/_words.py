@@ -27,6 +27,7 @@ _PHRASES = (
     ("blocks={..., 'drop': '*'}", "--drop-rest"),
     ("use response=None", "leave it out"),
     ("response='rank'", "--rank-response"),
+    ("; if they are numbers, response='numbers' silences this", ""),
     ("response='labels'", "--labels"),
     ("score_model=GaussianScore(ridge=1.0)", "--score gaussian"),
     (", or unlabeled_weight > 0", ""),

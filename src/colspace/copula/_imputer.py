@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._containers import whole_frame
 from .._progress import track
 from .._random import generator
 from .._rows import dask_partitions, is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._fit import CopulaModel, Parts, fit_copula, table_values
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._predict import (
@@ -108,13 +109,13 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_components": [whole(1), StrOptions({"auto"})],
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
         "kinds": [str, Mapping],
         "clip": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [whole(1)],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["boolean"],
@@ -338,6 +339,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if is_dask(X):
             msg = "X is a Dask collection; apply the fitted imputer to its partitions: X.map_partitions(model.transform)"
             raise TypeError(msg)
+        X = whole_frame(X)
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
         values = encode_table(X, self._layout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._containers import absent
 from .._validation import ConstantColumnWarning
 from ._marginals import KINDS, LIMITED, STEPPED
 
@@ -294,15 +294,6 @@ def sort_of(column: Any, label: Hashable) -> str:
     return next(
         (sort for each, sort in named.items() if kind == each), "date" if kind.is_temporal() else "other"
     )
-
-
-def absent(cells: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which objects stand for a missing value: None, NaN, NA."""
-    if cells.dtype != object:
-        return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
-    if "pandas" in sys.modules:  # NA, which is equal to nothing, is known to pandas alone
-        return np.asarray(sys.modules["pandas"].isna(cells), dtype=bool)
-    return np.not_equal(cells, cells).astype(bool) | np.equal(cells, np.array(None)).astype(bool)
 
 
 def first_seen(column: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import is_chunk_iterator, is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
 from ..moments import TripleMoments, TriplePlan, centre
@@ -76,9 +76,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     moments : str or tuple, default="all"
         "linear", "joint" (the published estimator), "hessian", "tensor" (HOSVD for three and more
         blocks), or a tuple. "all" is linear, joint and Hessian.
-    response : None, "rank", "labels" or callable, default=None
+    response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
-        takes numbers as class labels; strings and booleans always are.
+        takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
+        classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers.
 
@@ -116,21 +117,21 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "threshold"})],
+        "n_components": [whole(1), StrOptions({"auto", "threshold"})],
         "blocks": "no_validation",
         "whiten": [StrOptions({"full", "diagonal"}), None],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "solver": [StrOptions({"auto", "exact", "randomized", "countsketch"})],
-        "n_power": [Interval(Integral, 0, None, closed="left")],
+        "n_power": [whole(0)],
         "n_selected": [
-            Interval(Integral, 1, None, closed="left"),
+            whole(1),
             StrOptions({"auto", "threshold"}),
             Mapping,
             None,
         ],
         "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "random_state": ["random_state"],
     }
 

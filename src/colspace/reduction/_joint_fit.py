@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._blocks import Blocks
 from .._response import check_varies
+from .._sklearn_compat import whole
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
@@ -88,7 +89,7 @@ class Problem:
         else:
             counts = (given,) * len(blocks)
         for s, width, name in zip(counts, blocks.widths, blocks.names, strict=True):
-            if not isinstance(s, int | np.integer) or not 1 <= s <= width:
+            if not whole(1).is_satisfied_by(s) or s > width:
                 msg = f"n_selected={s} must be a whole number between 1 and the {width} columns of block {name!r}"
                 raise ValueError(msg)
             if not isinstance(self.n_components, str) and s < self.n_components:

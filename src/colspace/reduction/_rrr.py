@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_blocks
+from .._containers import as_column
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import centre
@@ -91,7 +92,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "weighting": [StrOptions({"unit", "identity", "inverse"})],
     }
@@ -115,7 +116,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         X = check_table(self, X, reset=True, min_rows=2)
         labels = column_labels(self)
         name = type(self).__name__
-        source = Source.of(X, y, None, name, tails=False, weights=sample_weight, labels=labels)
+        source = Source.of(X, y, None, name, tails=False, weights=sample_weight, labels=labels, codes=None)
         if source.encoder.labels:
             msg = (
                 "y holds class labels, but a regression needs numbers. Remedies: encode them "
@@ -156,7 +157,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         if self.weighting == "identity":
             values = values * c.y_scale.max()
         dtype = table_dtype(X)
-        flat = (y if is_dask(y) else np.asarray(y)).ndim == 1
+        flat = (y if is_dask(y) else as_column(y).values).ndim == 1
         coef = loadings @ directions.T
         intercept = c.y_mean - coef @ self.mean_
         self.n_components_ = self.n_components

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from .._blocks import Blocks, parse_blocks
 from .._rows import CHUNK_BYTES
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import QuantileSummary, SlicedMoments, quantile_summary, sliced_moments
@@ -40,10 +40,10 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     _kernel: Callable[[SlicedMoments, Whitener], Array]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_slices": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [whole(1)],
+        "n_slices": [whole(2)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -75,7 +75,16 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         X = check_table(self, X, reset=True, min_rows=2)
         labels = column_labels(self)
         name = type(self).__name__
-        source = Source.of(X, y, self.response, name, tails=False, weights=sample_weight, labels=labels)
+        source = Source.of(
+            X,
+            y,
+            self.response,
+            name,
+            tails=False,
+            weights=sample_weight,
+            labels=labels,
+            codes=max(3, self.n_slices + 1),  # fewer values have a slice each, as labels have
+        )
         view = Table.of(source, parse_blocks(None, self.n_features_in_), self.shrinkage, labels)
         view.check_components(self.n_components)
         source, table = view.source, view.blocks
@@ -124,8 +133,9 @@ class SlicedInverse(_SlicedReduction):
     shrinkage : float in [0, 1], "auto" or None, default=None
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
         allow, 0 refuses a singular covariance.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
@@ -196,8 +206,9 @@ class SlicedAverage(_SlicedReduction):
     shrinkage : float in [0, 1], "auto" or None, default=None
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
         allow, 0 refuses a singular covariance.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------

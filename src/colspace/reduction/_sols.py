@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
+from .._containers import as_column
 from .._response import is_gap
 from .._rows import is_dask, reduce_rows
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import eigh, fix_signs
 from ..moments import SlicedMoments, centre, clear_flat
@@ -57,8 +58,9 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     shrinkage : float in [0, 1], "auto" or None, default=None
         Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
         allow, 0 refuses a singular covariance.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
@@ -94,11 +96,11 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "blocks": "no_validation",
-        "n_slices": [Interval(Integral, 1, None, closed="left")],
+        "n_slices": [whole(1)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -136,7 +138,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         labels = column_labels(self)
         if groups is not None:
             refuse_dask(X, name)
-            groups = np.asarray(column_or_1d(groups))
+            groups = column_or_1d(as_column(groups, "groups").values)
             check_consistent_length(X, groups)
             groups = weighted_rows(check_weights(sample_weight, X), groups)[0]
         source = Source.of(X, y, self.response, name, weights=sample_weight, labels=labels)

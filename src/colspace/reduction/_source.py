@@ -20,6 +20,7 @@ from .._response import (
     holds_labels,
     label_set,
     make_encoder,
+    read_response,
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
@@ -123,9 +124,14 @@ class Source:
         tails: bool = True,
         weights: Any = None,
         labels: Sequence[object] | None = None,
+        codes: int | None = 3,
     ) -> Source:
-        """Encode and check the response and the weights against a validated X; ``tails``: warn when they are heavy."""
+        """Encode and check the response and the weights against a validated X.
+
+        ``tails``: warn when they are heavy; ``codes``: see make_encoder.
+        """
         weights = check_weights(weights, X)
+        y, response = read_response(y, response)
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
@@ -138,16 +144,16 @@ class Source:
                 classes = (
                     sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
                     if is_dask(y)
-                    else np.unique(weighted_rows(weights, np.asarray(y))[0])
+                    else np.unique(weighted_rows(weights, y)[0])
                 )
-            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller)
+            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
                 warn_heavy_tails(encoder(yf))
             return cls(X, y, encoder, weights, labels, (Xf, yf))
         if y is not None and weights is not None and not (weights > 0).all():
             check_consistent_length(X, y)
-            X, y, weights = weighted_rows(weights, X, _indexable(y))
-        encoder = make_encoder(y, response, caller=caller)
+            X, y, weights = weighted_rows(weights, X, y)
+        encoder = make_encoder(y, response, caller=caller, codes=codes)
         check_consistent_length(X, y)
         Y = encoder(y)
         check_varies(np.ptp(Y, axis=0))
@@ -245,11 +251,6 @@ def response_units(Y: Array, encoder: ResponseEncoder) -> tuple[Array, Array]:
     if not np.isfinite(spread).all():
         raise overflow_error(Y, what="y")
     return shift, np.where(spread > 0, np.ldexp(1.0, np.minimum(np.frexp(spread)[1], 1023)), 1.0)
-
-
-def _indexable(y: Any) -> Any:
-    """y with rows that a mask can pick."""
-    return y.to_numpy() if hasattr(y, "to_numpy") and not hasattr(y, "cat") else np.asarray(y)
 
 
 def _weighted_labels(y: Any, weights: Any = None) -> Any:

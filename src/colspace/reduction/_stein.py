@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
 from .._overflow import overflow_error
-from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
+from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
     check_table,
     check_weights,
@@ -94,9 +94,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
         rows are fewer than five per response; else 0.3.
         "paper" puts both side by side as they are.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings and
-        booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
+        booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
@@ -130,15 +130,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "n_components": [whole(1), StrOptions({"auto"})],
+        "order": [whole(1, 2), StrOptions({"both"})],
         "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
         "standardize": ["boolean"],
         "whiten": ["boolean", StrOptions({"auto"})],
         "whiten_response": ["boolean", StrOptions({"auto"})],
         "combine": [StrOptions({"stack", "mean"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "random_state": ["random_state"],
     }
 
@@ -189,12 +189,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_block_widths(self.n_components, parse_blocks(None, self.n_features_in_))
         self._dtype = table_dtype(X)
         weights = check_weights(sample_weight, X)
+        y, response = read_response(y, self.response)
         if weights is not None and not is_dask(X):
-            rows = X if y is None else _values(y)
+            rows = X if y is None else y
             check_consistent_length(X, rows)
             X, rows, weights = weighted_rows(weights, X, rows)
             y = None if y is None else rows
-        encoder, y = self._encoder(X, y)
+        encoder, y = self._encoder(X, y, response)
         span = self._span(X, weights)
         if span is not None:
             X = span.source.X
@@ -247,10 +248,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         X = check_table(self, X, reset=first)
         if first:
             self._dtype = table_dtype(X)
-            encoder, y = self._encoder(X, y, streaming=True, classes=classes)
+            y, response = read_response(y, self.response)
+            encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)
             self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
         else:
-            y = np.full(X.shape[0], np.nan) if y is None else np.asarray(y)
+            y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
         sums = reduce_stein(self._plan, X, y, check_weights(sample_weight, X), column_labels(self))
         self._sums: Any = sums if first else self._sums + sums
         return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
@@ -285,9 +287,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _encoder(
-        self, X: Any, y: Any, *, streaming: bool = False, classes: Any = None
+        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
     ) -> tuple[ResponseEncoder | None, Any]:
-        """How y is encoded (None: no labels), and y as an array with gaps."""
+        """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
             if is_dask(X):
                 return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
@@ -299,15 +301,19 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             if not mask.any():
                 msg = "the first partition has no labelled row; put some there, so that the response can be read"
                 raise ValueError(msg)
-            return make_encoder(known(start, mask), self.response, streaming=True, caller=name), y
+            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
         check_consistent_length(X, y)
-        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         mask = labelled_rows(y)
         if not mask.any():
             msg = "all of y is missing, so no row is labelled; pass y=None to look for directions without labels"
             raise ValueError(msg)
         labels = known(y, mask)
-        encoder = make_encoder(labels, self.response, classes=classes, streaming=streaming, caller=name)
+        # two classes with unlabelled rows get another weight than numbers, unless n_components decides it
+        if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
+            codes = 2
+        encoder = make_encoder(
+            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+        )
         Y = encoder(labels)
         if not streaming:
             check_varies(np.ptp(Y, axis=0))
@@ -376,7 +382,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
         """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
-        encoder, y = self._encoder(X, y)
+        # folds of classes are stratified, so that two codes differ from numbers, too
+        encoder, y = self._encoder(X, y, self.response, codes=2)
         assert encoder is not None
         span = self._span(X, weights, ridged=True)
         if span is not None:
@@ -503,8 +510,3 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
-
-
-def _values(y: Any) -> Any:
-    """y as an array, rows to be picked by a mask."""
-    return y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)

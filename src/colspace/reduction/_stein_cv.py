@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from .._response import check_varies, make_encoder
+from .._response import check_varies, make_encoder, read_response
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights
 from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
@@ -70,14 +69,14 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "ridges": ["array-like"],
         "weights": ["array-like"],
-        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "order": [whole(1, 2), StrOptions({"both"})],
         "standardize": ["boolean"],
         "whiten_response": ["boolean", StrOptions({"auto"})],
         "combine": [StrOptions({"stack", "mean"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "cv": ["cv_object"],
     }
 
@@ -123,13 +122,13 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         check_grid("ridges", ridges)
         check_grid("weights", weights)
         row_weights = check_weights(sample_weight, X)
+        y, response = read_response(y, self.response)
         if not is_dask(X):
-            y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
             check_consistent_length(X, y)
             if (known := labelled_rows(y).sum()) < 2:
                 msg = f"{known} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
                 raise ValueError(msg)
-        model = self._model("auto", 0.0)
+        model = self._model("auto", 0.0, response)
         model._copy_names(self)
         folds = model._folds_of(X, y, row_weights, self.cv)
         labeled, rest = folds.tables.whole.labeled, folds.tables.whole.rest
@@ -145,7 +144,9 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.cv_errors_ = fold_errors(folds, model._options(), ridges, weights, (self.n_components,))[0]
         best = np.unravel_index(np.argmin(self.cv_errors_), self.cv_errors_.shape)
         self.ridge_, self.unlabeled_weight_ = float(ridges[best[0]]), float(weights[best[1]])
-        chosen = self._model(self.ridge_, self.unlabeled_weight_)
+        if response is None:  # as the folds have read it
+            response = "labels" if folds.labels else "numbers"
+        chosen = self._model(self.ridge_, self.unlabeled_weight_, response)
         self.estimator_ = chosen.fit(X, y, sample_weight=row_weights)
         if hasattr(self, "feature_names_in_") and not hasattr(self.estimator_, "feature_names_in_"):
             self.estimator_.feature_names_in_ = self.feature_names_in_
@@ -155,7 +156,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.n_components_ = self.estimator_.n_components_
         return self
 
-    def _model(self, ridge: float | str, weight: float) -> SteinReduction:
+    def _model(self, ridge: float | str, weight: float, response: Any) -> SteinReduction:
         return SteinReduction(
             self.n_components,
             order=self.order,
@@ -165,7 +166,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             whiten_response=self.whiten_response,
             combine=self.combine,
             unlabeled_weight=weight,
-            response=self.response,
+            response=response,
         )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from .._containers import as_table
 from .._random import generator
 from .._validation import check_weights
 from ._base import Array, refuse_dask
@@ -70,7 +71,7 @@ def choose_score(
     models = _models(candidates)
     refuse_dask(X, "choose_score")
     # the models see X itself in the last fit, so that column names reach them
-    rows = check_array(X, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
+    rows = check_array(as_table(X).values, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
     weight = check_weights(sample_weight, rows)
     share = np.ones(len(rows)) if weight is None else weight / weight.max()
     rows, share = rows[share > 0], share[share > 0]
