@@ -1,5 +1,7 @@
+import operator
+import threading
 import tracemalloc
-from functools import partial
+from functools import partial, reduce
 
 import dask.array as da
 import dask.dataframe as dd
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colspace import reduce_rows
-from colspace._rows import CHUNK_BYTES, as_array, chunk_rows, dask_partitions
+from colspace._rows import CHUNK_BYTES, as_array, chunk_rows, dask_partitions, workspace
+from colspace.moments import TriplePlan
 
 
 def gram(X, y=None):
@@ -208,6 +211,46 @@ def test_memory_is_one_chunk_not_a_copy():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * CHUNK_BYTES < X.nbytes / 5
+
+
+def test_a_workspace_is_taken_again():
+    first = workspace("here", (10, 4))
+    assert np.shares_memory(first, workspace("here", (8, 5)))
+    assert not np.shares_memory(first, workspace("there", (10, 4)))
+    assert workspace("here", (3, 2)).shape == (3, 2)
+    huge = (4 * CHUNK_BYTES // 8 + 1,)
+    assert not np.shares_memory(workspace("here", huge), workspace("here", huge))
+    others = []
+    thread = threading.Thread(target=lambda: others.append(workspace("here", (10, 4))))
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(first, others[0])
+
+
+def test_sums_leave_what_statistics_return_as_it_was():
+    X = np.arange(12.0).reshape(6, 2)
+    kept = X.copy()
+    assert reduce_rows(lambda rows: rows[0], X, chunk=1).tolist() == [30.0, 36.0]
+    np.testing.assert_array_equal(X, kept)
+    parts = [np.ones(2, dtype=int), np.full(2, 0.5), np.full(2, 0.25), np.ones(1)]
+    np.testing.assert_allclose(reduce_rows(lambda rows: parts[int(rows[0])], np.arange(4.0), chunk=1), 2.75)
+    np.testing.assert_array_equal(parts[0], 1)
+
+
+def test_statistics_outlive_the_workspace_they_were_made_in(table):
+    X, y = table
+    pairs = ((0, 0), (0, 1), (1, 1))
+    for weighted_pairs in (pairs, ((0, 1),)):
+        plan = TriplePlan((slice(0, 2), slice(2, 4)), None, X[0], y[:1], pairs, weighted_pairs)
+        stored = [plan(X[i : i + 7], y[i : i + 7]) for i in range(0, 101, 7)]
+        whole, chunked = plan(X, y), reduce_rows(plan, X, y, chunk=7)
+        for total in (chunked, reduce(operator.add, stored)):
+            assert total.count == whole.count
+            np.testing.assert_allclose(total.xy, whole.xy, atol=1e-11)
+            for pair in pairs:
+                np.testing.assert_allclose(total.xx[pair], whole.xx[pair], atol=1e-11)
+            for pair in weighted_pairs:
+                np.testing.assert_allclose(total.xyx[pair], whole.xyx[pair], atol=1e-11)
 
 
 @settings(deadline=None, max_examples=30)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 #: Bytes of float64 that one chunk of rows takes: large enough for BLAS-3, small beside any table.
@@ -46,6 +49,25 @@ def chunk_rows(*arrays: Any, extra: int = 0) -> int:
         else:
             row_bytes += 8 * (array.shape[1] if getattr(array, "ndim", 1) > 1 else 1)
     return max(256, CHUNK_BYTES // max(1, row_bytes))
+
+
+_kept = threading.local()
+
+
+def workspace(name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """An uninitialised float64 array that this thread keeps: the next call of the same name takes it again.
+
+    For what a statistic makes of a chunk and forgets. Memory that is asked for and given back with every chunk is new
+    each time in the workers of a cluster (Dask's MALLOC_TRIM_THRESHOLD_ has them return it at once), and the first
+    touch of its pages costs more than the arithmetic. Arrays far beyond a chunk are not kept.
+    """
+    size = math.prod(shape)
+    if 8 * size > 4 * CHUNK_BYTES:
+        return np.empty(shape)
+    buffers = _kept.__dict__
+    if name not in buffers or buffers[name].size < size:
+        buffers[name] = np.empty(size)
+    return buffers[name][:size].reshape(shape)
 
 
 def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = None) -> S:
@@ -98,7 +120,18 @@ def _sum(parts: Iterable[S]) -> S:
     except StopIteration:
         msg = "no rows: the iterator of chunks was empty (or was read before)"
         raise ValueError(msg) from None
-    return reduce(operator.add, iterator, first)
+    second = next(iterator, None)
+    return first if second is None else reduce(_absorb, iterator, first + second)
+
+
+def _absorb(total: Any, part: Any) -> Any:
+    """total + part, in place where ``total``, a sum already, has room for it."""
+    if isinstance(total, np.ndarray) and isinstance(part, np.ndarray):
+        if total.shape == part.shape and total.dtype == part.dtype:
+            return np.add(total, part, out=total)
+    elif hasattr(total, "absorb"):
+        return total.absorb(part)
+    return total + part
 
 
 def _reduce_local(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: int | None) -> S:

@@ -26,6 +26,10 @@ class Additive:
     def __sub__(self, other: Self) -> Self:
         return self._merge(other, operator.sub)
 
+    def absorb(self, other: Self) -> Self:
+        """``self + other`` in the arrays of ``self``, which must be a sum that nobody else holds."""
+        return self._merge(other, _add_into)
+
     def _merge(self, other: Self, combine: Callable[[Any, Any], Any]) -> Self:
         if type(other) is not type(self):
             return NotImplemented
@@ -50,3 +54,11 @@ def _same_shape(combine: Callable[[Any, Any], Any], mine: Any, theirs: Any, name
         msg = f"statistics whose {name} have shapes {np.shape(mine)} and {np.shape(theirs)} cannot be merged"
         raise ValueError(msg)
     return combine(mine, theirs)
+
+
+def _add_into(mine: Any, theirs: Any) -> Any:
+    if isinstance(mine, Additive):
+        return mine.absorb(theirs)
+    if isinstance(mine, np.ndarray) and np.result_type(mine, theirs) == mine.dtype:
+        return np.add(mine, theirs, out=mine)
+    return mine + theirs
