@@ -281,7 +281,8 @@ def test_errors(table):
         reduce_rows(gram, lazy, y[:-1])
     unknown = lazy[lazy[:, 0] > 0]
     with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes"):
-        reduce_rows(gram, unknown)
+        reduce_rows(gram, unknown, y)
+    np.testing.assert_allclose(reduce_rows(gram, unknown), gram(X[X[:, 0] > 0]))
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
     other = dd.from_pandas(pd.Series(y), npartitions=2)
     with pytest.raises(ValueError, match=r"different numbers of partitions, \[3, 2\].*Remedies"):

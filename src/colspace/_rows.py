@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from typing import Any, Protocol, Self, TypeVar
@@ -103,7 +104,7 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
     if chunk is not None and chunk < 1:
         msg = f"chunk={chunk} must be at least 1 row, or None for about 4 MB"
         raise ValueError(msg)
-    if any(is_dask(a) for a in arrays):
+    if isinstance(arrays[0], Partitions) or any(is_dask(a) for a in arrays):
         return _reduce_dask(statistic, arrays, chunk)
     if is_chunk_iterator(arrays[0]):
         if len(arrays) > 1:
@@ -151,28 +152,66 @@ def _reduce_dask(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: in
     import dask
 
     once = dask.delayed(statistic, pure=False, traverse=False)  # one copy per worker, not per task
-    parts = zip(*dask_partitions(*arrays), strict=True)
-    tasks = [dask.delayed(_partition, pure=False)(once, chunk, i, *part) for i, part in enumerate(parts)]
-    while len(tasks) > 1:
-        groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
-        tasks = [dask.delayed(_sum_kept, pure=False)(group) for group in groups]
-    # arrays in memory travel with the tasks, so that those of a lost worker can be done again
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")
-        total = tasks[0].compute()
+    rows = arrays[0] if isinstance(arrays[0], Partitions) else Partitions.of(*arrays)
+    total = sum_delayed(rows.map(_partition, once, chunk))
     if total is None:
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     return total
 
 
-def _partition(statistic: Callable[..., S], chunk: int | None, number: int, *parts: Any) -> S | None:
-    """The statistic of one partition, itself taken in chunks; None when it has no rows."""
+def sum_delayed(tasks: Sequence[Any]) -> Any:
+    """The sum of delayed statistics, added up by a tree where they are; those that are None are left out."""
+    import dask
+
+    while len(tasks) > 1:
+        groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
+        tasks = [dask.delayed(_sum_kept, pure=False)(group) for group in groups]
+    # arrays in memory travel with the tasks, so that those of a lost worker can be done again
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return tasks[0].compute()
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Aligned rows of Dask collections, ready for many passes: a tuple of delayed arrays per partition.
+
+    ``prepare``, delayed too, makes of them the arrays that a statistic takes, within its task.
+    """
+
+    parts: tuple[tuple[Any, ...], ...]
+    prepare: Any = None
+
+    @classmethod
+    def of(cls, *arrays: Any, prepare: Callable[..., tuple[Any, ...]] | None = None) -> Self:
+        """Rows of collections and of arrays in memory."""
+        import dask
+
+        once = dask.delayed(prepare, pure=False, traverse=False) if prepare is not None else None
+        return cls(tuple(zip(*dask_partitions(*arrays), strict=True)), once)
+
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Delayed ``function(*arguments, *arrays)`` of every partition, whose number stands in its errors."""
+        import dask
+
+        task = dask.delayed(_in_partition, pure=False)
+        first = (self.prepare, function, len(arguments), *arguments)
+        return [task(i, *first, *part) for i, part in enumerate(self.parts)]
+
+
+def _in_partition(number: int, prepare: Any, function: Callable[..., Any], n: int, *rest: Any) -> Any:
+    """The first ``n`` of the rest are arguments, the others arrays."""
     with named_partition(number):
-        local = tuple(as_array(p) for p in parts)
-        if all(p.shape[0] == 0 for p in local):
-            return None
-        return _reduce_local(statistic, local, chunk)
+        local = tuple(as_array(part) for part in rest[n:])
+        return function(*rest[:n], *(local if prepare is None else prepare(*local)))
+
+
+def _partition(statistic: Callable[..., S], chunk: int | None, *local: Any) -> S | None:
+    """The statistic of one partition, itself taken in chunks; None when it has no rows."""
+    if all(part.shape[0] == 0 for part in local):
+        return None
+    return _reduce_local(statistic, local, chunk)
 
 
 @contextmanager
@@ -226,6 +265,8 @@ def dask_partitions(*arrays: Any) -> list[list[Any]]:
         lists.update(zip(frames, _frame_partitions([arrays[i] for i in frames]), strict=True))
         rows = _lengths(lists[frames[0]]) if len(frames) < len(arrays) else ()
     else:
+        if len(arrays) == 1:
+            return [_row_blocks(lead)]
         rows = _known_chunks(arrays)
     for i, a in enumerate(arrays):
         if i not in lists:
@@ -308,7 +349,7 @@ def _array_partitions(a: Any, rows: Sequence[int]) -> list[Any]:
         a = frame_array(a)
     elif not is_dask(a) and not sparse.issparse(a):
         a = as_array(a)
-    elif hasattr(a, "chunks") and any(np.isnan(size) for size in a.chunks[0]):
+    elif hasattr(a, "chunks") and np.isnan(a.shape[0]):
         a = a.compute_chunk_sizes()
     if a.shape[0] != sum(rows):
         msg = f"arrays have different numbers of rows: {sum(rows)} and {a.shape[0]}; align them first"
@@ -316,8 +357,13 @@ def _array_partitions(a: Any, rows: Sequence[int]) -> list[Any]:
     if not is_dask(a):
         ends = np.cumsum([0, *rows])
         return [dask.delayed(a[i:j], pure=False, traverse=False) for i, j in pairwise(ends.tolist())]
-    if tuple(a.chunks[0]) != tuple(rows):
-        a = a.rechunk({0: tuple(rows)})
+    return _row_blocks(a if tuple(a.chunks[0]) == tuple(rows) else a.rechunk({0: tuple(rows)}))
+
+
+def _row_blocks(a: Any) -> list[Any]:
+    """Delayed blocks of rows of a Dask array, with all its columns."""
+    import dask
+
     blocks = a.to_delayed()
     if a.ndim == 1 or blocks.shape[1] == 1:
         return list(blocks.ravel())
