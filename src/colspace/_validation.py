@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_array, validate_data
 
 from ._containers import as_column, as_table
-from ._rows import as_array, dask_partitions, is_dask
+from ._rows import as_array, dask_partitions, is_dask, named_partition
 
 Array = NDArray[np.float64]
 
@@ -144,18 +144,26 @@ def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
 
 
 def sample_rows(X: Any, *rest: Any) -> list[Any]:
-    """A sample of aligned rows in memory: spread over an array, the first partition of a Dask collection."""
-    if is_dask(X):
+    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection."""
+    if any(is_dask(a) for a in (X, *rest)):
         import dask
 
-        for part in zip(*dask_partitions(X, *rest), strict=True):
-            local = [as_array(p) for p in dask.compute(*part)]
-            if len(local[0]):
+        for i, part in enumerate(zip(*dask_partitions(X, *rest), strict=True)):
+            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, *part))
+            if local[0].shape[0]:
                 return local
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     step = max(1, X.shape[0] // 1024)
     return [a[::step] for a in (X, *rest)]
+
+
+def _some_rows(number: int, *parts: Any) -> list[Any]:
+    """At most about 16,000 rows of a partition, taken where it lives."""
+    with named_partition(number):
+        local = [as_array(p) for p in parts]
+        step = max(1, local[0].shape[0] // 16_384)
+        return [a[::step] for a in local]
 
 
 def feature_names(estimator: Any) -> Sequence[str] | None:
