@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colspace import reduce_rows
-from colspace._rows import CHUNK_BYTES, chunk_rows
+from colspace._rows import CHUNK_BYTES, as_array, chunk_rows, dask_partitions
 
 
 def gram(X, y=None):
@@ -56,6 +56,131 @@ def test_dask_frames_with_empty_partitions(table):
     kept = frame[frame["y"] > 1.0]
     expected = gram(X[y > 1.0], y[y > 1.0])
     np.testing.assert_allclose(reduce_rows(gram, kept[list("abcd")], kept["y"]), expected)
+
+
+@pytest.fixture
+def folder(table, tmp_path):
+    """A Parquet folder of files and row groups of unequal sizes, with weights and a column nobody asks for."""
+    X, y = table
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y, w=np.arange(101.0), other="text")
+    for i, (start, stop) in enumerate([(0, 13), (13, 14), (14, 60), (60, 61), (61, 90), (90, 101)]):
+        frame[start:stop].to_parquet(tmp_path / f"{i}.parquet", row_group_size=10)
+    return tmp_path
+
+
+def weighted(X, y, w):
+    y = np.asarray(y).reshape(len(X), -1)
+    return X.T @ (X * (w * y.sum(axis=1))[:, None])
+
+
+@pytest.mark.parametrize("options", [{}, {"split_row_groups": True}, {"filesystem": "arrow"}])
+def test_a_parquet_folder_projected_into_features_response_and_weights(table, folder, options):
+    X, y = table
+    w = np.arange(101.0)
+    path = f"file://{folder}" if options.get("filesystem") else folder
+    frame = dd.read_parquet(path, **options)
+    features = frame[list("abcd")]
+    for response in (frame["y"], frame[["y"]]):
+        np.testing.assert_allclose(reduce_rows(gram, features, frame["y"]), gram(X, y))
+        np.testing.assert_allclose(
+            reduce_rows(weighted, features, response, frame["w"]), weighted(X, y, w), atol=1e-10
+        )
+    for kept, rows in ((frame[frame["y"] > 0.5], y > 0.5), (frame[frame["w"] > 60], w > 60)):
+        found = reduce_rows(weighted, kept[list("abcd")], kept["y"], kept["w"])
+        np.testing.assert_allclose(found, weighted(X[rows], y[rows], w[rows]), atol=1e-10)
+    filtered = dd.read_parquet(path, filters=[("w", ">", 60)], **options)
+    found = reduce_rows(gram, filtered.drop(columns=["y", "w", "other"]), filtered["y"])
+    np.testing.assert_allclose(found, gram(X[w > 60], y[w > 60]))
+
+
+def test_partitions_of_a_folder_are_those_that_its_reader_sees(folder):
+    frame = dd.read_parquet(folder)
+    parts = dask_partitions(frame[["a", "b"]], frame["y"])
+    assert [len(p) for p in parts] == [frame.npartitions] * 2
+    read = {str(key) for key in parts[0][0].dask if "read" in str(key)}
+    assert len(read) == frame.npartitions  # once for both
+
+
+def test_collections_beside_arrays_in_memory(table, folder):
+    pl = pytest.importorskip("polars")
+    X, y = table
+    w = np.arange(101.0)
+    lazy = da.from_array(X, chunks=(30, 3))
+    frame = dd.read_parquet(folder)
+    mixed = [
+        (frame[list("abcd")], y, w),
+        (frame[list("abcd")], pd.Series(y, index=np.arange(101)[::-1]), da.from_array(w, chunks=40)),
+        (frame[list("abcd")], pl.Series(y), frame["w"]),
+        (frame[list("abcd")], frame["y"], w),
+        (lazy, pd.Series(y), w),
+        (lazy, pl.Series(y), w),
+        (lazy, pl.DataFrame({"y": y}), pd.Series(w, dtype="Float64")),
+        (lazy, frame["y"], frame["w"]),
+        (X, da.from_array(y, chunks=50), w),
+    ]
+    for arrays in mixed:
+        np.testing.assert_allclose(reduce_rows(weighted, *arrays), weighted(X, y, w), atol=1e-10)
+
+
+def _csr(block):
+    return sparse.csr_array(np.where(block > 0, block, 0.0))
+
+
+def _twice(block):
+    """Every entry in two halves: a format that is not canonical, and no CSR."""
+    half = sparse.coo_array(_csr(block) / 2)
+    rows, columns = half.coords
+    return sparse.coo_array(
+        (np.tile(half.data, 2), (np.tile(rows, 2), np.tile(columns, 2))), shape=half.shape
+    )
+
+
+@pytest.mark.parametrize("make", [_csr, _twice])
+@pytest.mark.parametrize("chunks", [(40, 4), (40, 3)])
+def test_dask_arrays_of_sparse_blocks(table, make, chunks):
+    X, y = table
+    lazy = da.from_array(X, chunks=chunks).map_blocks(make)
+    positive = np.where(X > 0, X, 0.0)
+    for response in (y, da.from_array(y, chunks=25)):
+        np.testing.assert_allclose(reduce_rows(_sparse_gram, lazy, response), gram(positive, y))
+    assert as_array(_twice(X)).has_canonical_format
+
+
+def _sparse_gram(X, y):
+    assert sparse.issparse(X)
+    assert X.format == "csr"
+    return gram(X, y)
+
+
+class _TwoPartsError(Exception):
+    def __init__(self, first, second):
+        super().__init__(first, second)
+
+
+def _refuse(X, *, limit, error):
+    if X.max() > limit:
+        raise error
+    return X.sum(axis=0)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_errors_name_the_partition(kind):
+    X = np.zeros((60, 2))
+    X[45] = 7.0
+    lazy = (
+        da.from_array(X, chunks=(20, 2))
+        if kind == "array"
+        else dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    )
+    cause = OverflowError("7 is too large")
+    with pytest.raises(
+        OverflowError, match="in partition 2 of the Dask collection: 7 is too large"
+    ) as caught:
+        reduce_rows(partial(_refuse, limit=5.0, error=cause), lazy)
+    assert isinstance(caught.value.__cause__, OverflowError)
+    with pytest.raises(_TwoPartsError) as caught:
+        reduce_rows(partial(_refuse, limit=5.0, error=_TwoPartsError("a", "b")), lazy)
+    assert any("in partition 2" in note for note in caught.value.__notes__)
 
 
 def _count_rows(X, limit):
@@ -112,10 +237,13 @@ def test_errors(table):
     with pytest.raises(ValueError, match="different numbers of rows"):
         reduce_rows(gram, lazy, y[:-1])
     unknown = lazy[lazy[:, 0] > 0]
-    with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes.*lengths=True"):
+    with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes"):
         reduce_rows(gram, unknown)
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
-    with pytest.raises(ValueError, match=r"3 partitions needs y as a Dask Series.*Remedies"):
-        reduce_rows(gram, frame, y)
+    other = dd.from_pandas(pd.Series(y), npartitions=2)
+    with pytest.raises(ValueError, match=r"different numbers of partitions, \[3, 2\].*Remedies"):
+        reduce_rows(gram, frame, other)
+    with pytest.raises(ValueError, match="different numbers of rows: 101 and 100"):
+        reduce_rows(gram, frame, y[:-1])
     with pytest.raises(ValueError, match="every partition is empty"):
         reduce_rows(gram, frame[frame[0] > 1e9])
