@@ -162,7 +162,7 @@ def test_unknown_kinds_and_columns():
 def test_unseen_levels():
     X = pd.DataFrame({"n": [1.0, 2, 3], "c": pd.Categorical(["a", "c", "c"], list("abc"), ordered=True)})
     values, layout = read_table(X)
-    seen = [x for x, _ in distinct_values(values)]
+    seen = [x for x, *_ in distinct_values(values)]
     check_seen(values, seen, ("ordinal", "binary"), layout)
     check_seen(np.array([[np.nan, 2], [7, np.nan]]), seen, ("count", "binary"), layout)
     with pytest.raises(
