@@ -146,18 +146,14 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
             if knots:
                 centre, spread = cavity(centre, spread, some.tau, some.nu, take)
                 spread += some.noise
-                nodes += _knot_sums(block, centre, spread, n, some.each)
-                loose += some.sums(np.sqrt(spread), p)
+                nodes += _knot_sums(block, centre, spread, n, some.each, take)
+                loose += some.sums(np.sqrt(spread, out=spread), p)
         if len(block.censored):
             cut = _Some(censored, "censored", column, own, tau, nu, each, take)
             centre, spread = cavity(cut.of(m, "m"), cut.of(v, "v"), cut.tau, cut.nu, take)
             law = censored_law(centre, spread, cut.noise, chain.bounds, block.level, chain, take)
-            new_tau, new_nu = (
-                old + DAMPING * (new - old)
-                for old, new in zip(
-                    (block.tau, block.nu), sites_of(centre, spread, cut.noise, law, take), strict=True
-                )
-            )
+            new_tau, new_nu = sites_of(centre, spread, cut.noise, law, take)
+            new_tau, new_nu = _damped(block.tau, new_tau), _damped(block.nu, new_nu)
             # E[e^2] = noise / (v + noise) * (noise * E[z^2 within] + v)
             square = np.multiply(law.mean, law.mean, out=centre)
             square += law.variance
@@ -171,6 +167,13 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
     seen = np.bincount(column, each, p).astype(np.float64)
     z *= z
     return replace(block, tau=new_tau, nu=new_nu), Sums(factors, seen, some.sums(z, p), noise, loose, nodes)
+
+
+def _damped(old: Array, new: Array) -> Array:
+    """A step from old towards new, whose array is lost."""
+    new -= old
+    new *= DAMPING
+    return old + new
 
 
 class _Some:
@@ -208,19 +211,27 @@ def _positions(where: Index, total: int) -> Any:
     return slice(None) if len(where) == total else where
 
 
-def _knot_sums(block: Block, m: Array, v: Array, n: int, each: Array | None = None) -> NodeSums:
+def _knot_sums(
+    block: Block, m: Array, v: Array, n: int, each: Array | None = None, take: Take = fresh
+) -> NodeSums:
     """Leave-one-out laws N(m, v) of the exact cells, as a quadratic in their nodes."""
-    w = (1.0 if each is None else each) / v
-    node, part = block.node, block.part
+    node, part, size = block.node, block.part, len(m)
+    w = np.divide(1.0 if each is None else each, v, out=take("knot w", size))
+    product = take("knot product", size)
     if block.on_knots:
-        return NodeSums(sums_by(node, w, n), np.zeros(n), sums_by(node, w * m, n))
-    after = np.minimum(node + 1, n - 1)
-    rest = 1.0 - part
-    return NodeSums(
-        sums_by(node, w * rest**2, n) + sums_by(after, w * part**2, n),
-        sums_by(node, w * part * rest, n),
-        sums_by(node, w * m * rest, n) + sums_by(after, w * m * part, n),
-    )
+        diagonal = sums_by(node, w, n)
+        return NodeSums(diagonal, np.zeros(n), sums_by(node, np.multiply(w, m, out=product), n))
+    after = np.add(node, 1, out=take("knot after", size, dtype=np.intp))
+    np.minimum(after, n - 1, out=after)
+    far = np.multiply(w, part, out=take("knot far", size))  # w times the way to the next node
+    near = np.subtract(w, far, out=w)
+    beside = np.multiply(near, part, out=product)
+    across = sums_by(node, beside, n)
+    diagonal = sums_by(node, np.subtract(near, beside, out=product), n)
+    diagonal += sums_by(after, np.multiply(far, part, out=product), n)
+    linear = sums_by(node, np.multiply(near, m, out=product), n)
+    linear += sums_by(after, np.multiply(far, m, out=product), n)
+    return NodeSums(diagonal, across, linear)
 
 
 def _cut_sums(

@@ -16,7 +16,7 @@ from ._estep import Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
 from ._values import Column
 
-_BLOCK = 1 << 17  # entries of the largest dense table of a block of rows
+_BLOCK = 1 << 16  # entries of the largest dense table of a block of rows
 _ROWS = 1024  # that matrices of factors are worth being inverted together
 
 
@@ -33,7 +33,7 @@ class KnownRows:
 
 
 def rows_per_block(p: int, k: int) -> int:
-    """Rows whose dense table takes about 1 MB, and whose packed factors take no more if they are many."""
+    """Rows whose dense table takes about .5 MB, and whose packed factors take no more if they are many."""
     return max(16, min(_BLOCK // max(p, 1), max(_ROWS, _BLOCK // (k * (k + 1) // 2))))
 
 
@@ -65,7 +65,7 @@ def observed_cells(X: Any) -> tuple[Rows, Array]:
     if sparse.issparse(X):
         row = np.repeat(np.arange(n), np.diff(X.indptr))
         return Rows(n, p, row, X.indices.astype(np.intp)), X.data
-    row, column = np.nonzero(~np.isnan(X))
+    row, column = map(np.ascontiguousarray, np.nonzero(~np.isnan(X)))  # as they come they are every second of an array
     return Rows(n, p, row, column), X[row, column]
 
 
