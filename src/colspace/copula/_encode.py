@@ -16,8 +16,9 @@ from ._estep import Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
 from ._values import Column
 
-_BLOCK = 1 << 16  # entries of the largest dense table of a block of rows
-_ROWS = 1024  # that matrices of factors are worth being inverted together
+_SMALL, _LARGE = 1 << 15, 1 << 17  # entries of the dense table of a block that is well cached, or still is
+_ROWS = 1024  # whose matrices of factors are worth being inverted together
+_PACKED = 1 << 20  # entries of those matrices
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class KnownRows:
 
 
 def rows_per_block(p: int, k: int) -> int:
-    """Rows whose dense table takes about .5 MB, and whose packed factors take no more if they are many."""
-    return max(16, min(_BLOCK // max(p, 1), max(_ROWS, _BLOCK // (k * (k + 1) // 2))))
+    """Rows whose dense table takes .25 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
+    cells = max(_SMALL // max(p, 1), min(_ROWS, _LARGE // max(p, 1)))
+    return max(16, min(cells, _PACKED // (k * (k + 1) // 2)))
 
 
 def distinct_values(X: Any, weight: Array | None = None) -> list[Distinct]:
@@ -65,7 +67,9 @@ def observed_cells(X: Any) -> tuple[Rows, Array]:
     if sparse.issparse(X):
         row = np.repeat(np.arange(n), np.diff(X.indptr))
         return Rows(n, p, row, X.indices.astype(np.intp)), X.data
-    row, column = map(np.ascontiguousarray, np.nonzero(~np.isnan(X)))  # as they come they are every second of an array
+    row, column = map(
+        np.ascontiguousarray, np.nonzero(~np.isnan(X))
+    )  # as they come they are every second of an array
     return Rows(n, p, row, column), X[row, column]
 
 
