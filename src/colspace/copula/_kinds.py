@@ -30,8 +30,13 @@ Hint = str | None
 CONSTANT = "constant"
 FEW_LEVELS = 20  # distinct numbers that are still taken for levels
 LIMIT_SHARE = 0.1  # of cells at the smallest or largest value, from where on it is a limit
+LIMIT_REPEATS = 2  # times the other values, on average, that a limit occurs
 LARGEST = 1e302  # of a value
-PER_LEVEL, PER_COUNT = 2, 3  # cells per distinct value, on average, that levels and counts need
+PER_LEVEL, PER_FRACTION, PER_COUNT = (
+    2,
+    5,
+    3,
+)  # cells per distinct value, on average, that levels and counts need
 
 NUMBERS = ("float", "integer", "decimal", "bool")
 _ARRAYS = {"f": "float", "i": "integer", "u": "integer", "b": "bool", "O": "object", "U": "text", "T": "text"}
@@ -57,12 +62,15 @@ def choose_kinds(
     =========== ==========================================================================
     binary      booleans, or two distinct values
     ordinal     ordered categories, or at most 20 distinct numbers, each twice on average
+                (five times if they are not whole: repeated rows do not make levels of numbers)
     count       whole numbers from zero on, each three times on average
     two-sided   the smallest and the largest value are a tenth of the cells each
     lower       the smallest value is a tenth of the cells
     upper       the largest value is a tenth of the cells
     continuous  everything else
     =========== ==========================================================================
+
+    A limit occurs at least twice as often as the values between do on average.
 
     A column with one distinct value is "constant" and named in a warning. Counts may be sums of weights. Of columns with more
     distinct values than are kept, numbers are never counts, and levels are refused.
@@ -140,12 +148,13 @@ def _automatic(values: Array, counts: Array, hint: Hint, exact: bool) -> str:
     total, most = counts.sum(), len(values)
     if most == 2:
         return "binary"
-    if hint == "ordinal" or (most <= FEW_LEVELS and total >= PER_LEVEL * most):
+    whole = bool(np.all(values == np.rint(values)))
+    if hint == "ordinal" or (most <= FEW_LEVELS and total >= (PER_LEVEL if whole else PER_FRACTION) * most):
         return "ordinal"
-    if exact and values[0] >= 0 and total >= PER_COUNT * most and bool(np.all(values == np.rint(values))):
+    if exact and whole and values[0] >= 0 and total >= PER_COUNT * most:
         return "count"
-    lower, upper = counts[0] / total >= LIMIT_SHARE, counts[-1] / total >= LIMIT_SHARE
-    lower, upper = lower and counts[0] > 1, upper and counts[-1] > 1
+    least = max(LIMIT_SHARE * total, LIMIT_REPEATS * float(counts[1:-1].mean()))
+    lower, upper = (counts[end] >= least and counts[end] > 1 for end in (0, -1))
     return "two-sided" if lower and upper else "lower" if lower else "upper" if upper else "continuous"
 
 
