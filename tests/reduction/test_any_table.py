@@ -226,7 +226,7 @@ def test_one_cell_out_of_all_proportion_is_named(estimator, data):
     lazy = da.from_array(X, chunks=(50, 6))
     with pytest.raises(ValueError, match=r"in partition 0 .*column 2 holds -1e\+200.*overflow"):
         clone(estimator).fit(lazy, y)
-    with pytest.raises(ValueError, match=r"y holds -?1.5.*e\+308"):
+    with pytest.raises(ValueError, match=r"y holds -?1.49.*e\+308"):
         clone(estimator).fit(data[0], 1.5e308 * np.sin(np.arange(150)))
 
 
