@@ -25,14 +25,15 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> An
     if is_dask(X):
         return _check_dask(estimator, X, reset=reset)
     table = as_table(X)
-    values = check_array(
-        table.values,
-        accept_sparse="csr",
-        ensure_all_finite=False,
-        ensure_min_samples=min_rows,
-        estimator=estimator,
-        input_name="X",
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+        values = check_array(
+            table.values,
+            accept_sparse="csr",
+            ensure_all_finite=False,
+            ensure_min_samples=min_rows,
+            estimator=estimator,
+            input_name="X",
+        )
     check_finite(values, table.names, estimator)
     validate_data(
         estimator, values if table.frame is None else table.frame, reset=reset, skip_check_array=True
@@ -47,7 +48,8 @@ def check_finite(
     stored = sparse.issparse(values)
     who = None if estimator is None else type(estimator).__name__
     try:
-        assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+            assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
     except ValueError as reason:
         if stored:
             cells = values.tocoo()

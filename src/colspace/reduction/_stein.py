@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._overflow import overflow_error
 from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
@@ -29,7 +28,7 @@ from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._proxies import held_out_gain
-from ._source import Source, response_units, weighted_rows
+from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
 from ._stein_folds import CrossFolds, FoldedPlan, split_tables
@@ -315,6 +314,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
         )
         Y = encoder(labels)
+        response_units(Y, encoder)
         if not streaming:
             check_varies(np.ptp(Y, axis=0))
         if not encoder.labels and self.order != 1:  # the first order bears them: ranks would cost more there
@@ -331,10 +331,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         own = ((0, 0),)
         weighted = own if self.order != 1 and encoder is not None else ()
         start, labels = sample_rows(X, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = np.asarray(start.mean(axis=0, dtype=np.float64)).ravel()
-        if not np.isfinite(shift).all():
-            raise overflow_error(start, column_labels(self))
+        shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
             if not is_dask(X):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from .._overflow import overflow_error
 from .._response import ResponseEncoder, is_gap
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
+from .._validation import ConstantColumnWarning
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
 from ._source import Encoded
@@ -161,6 +163,14 @@ def gaussian_law(
         mean = np.asarray(template.location, dtype=np.float64)
     if template.covariance is not None:
         covariance, rows = np.asarray(template.covariance, dtype=np.float64), len(mean) + 1
+    with warnings.catch_warnings():  # constant columns are named once, by the reducer
+        warnings.simplefilter("ignore", ConstantColumnWarning)
+        return _gaussian_law(template, mean, covariance, rows, scale, standardize=standardize)
+
+
+def _gaussian_law(
+    template: GaussianScore, mean: Array, covariance: Array, rows: int, scale: Array, *, standardize: bool
+) -> Law:
     p, unit = len(mean), ridge_unit(covariance, standardize=standardize)
     ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
     if np.isinf(ridge):
