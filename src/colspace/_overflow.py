@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ._containers import as_table
 from ._rows import chunk_rows
 
 
@@ -24,6 +26,21 @@ def overflow_error(X: Any, labels: Sequence[object] | None = None, what: str = "
         f"{where} holds {value:g}, and sums of squares of such values overflow float64 (1.8e308). Remedies: divide "
         "the column by a constant, take its logarithm, or correct the cell"
     )
+
+
+def finite_result(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a fitted model and rows that refuses rows, by column, so far off that its result overflows."""
+
+    @wraps(method)
+    def checked(self: Any, X: Any, *rest: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = method(self, X, *rest)
+        if not np.isfinite(out).all():
+            table = as_table(X)
+            raise overflow_error(table.values, table.names)
+        return out
+
+    return checked
 
 
 def _largest(X: Any) -> tuple[int, float]:

@@ -16,7 +16,7 @@ _INTERNAL = re.compile(
     r"Singular matrix|zero-size array|leading minor|Array must not|shapes \(|not aligned|matmul:|cannot reshape|"
     r"truth value|unexpected keyword|object is not|has no attribute|NoneType|unhashable|"
     r"unsupported operand|setting an array element|cannot convert float|illegal value|ARPACK|"
-    r"must be real number|dtype\('O'\)|isinf|isnan",
+    r"must be real number|dtype\('O'\)|ufunc 'is",
     re.IGNORECASE,
 )
 # what a message must have: a column, a row, an argument, a rule or a remedy

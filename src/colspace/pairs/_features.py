@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from .._containers import as_table
+from .._rows import is_dask
 from ._links import shown
 
 Array = NDArray[np.float64]
@@ -40,6 +41,12 @@ class Features:
 def check_features(X: Any, side: str) -> Features:
     """A table of features as float64, with names when it has some."""
     table = _TABLE[side]
+    if is_dask(X):
+        msg = (
+            f"{table} is a Dask collection ({type(X).__name__}), but features of entities are held in memory; give "
+            f"{table}.compute()"
+        )
+        raise TypeError(msg)
     if sparse.issparse(X):
         msg = (
             f"{table} is sparse, but features are centred and must be dense. Remedies: {table}.toarray(), or a few "

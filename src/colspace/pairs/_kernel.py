@@ -34,7 +34,13 @@ def excess_distances(E: Array, F: Array) -> Array:
 
 def kernel_rows(D: Array, width: float) -> Array:
     """exp(-D / 2 width^2), in place, for excess distances: row factors cancel, and the nearest never underflows."""
-    D *= -0.5 / width**2
+    square = width * width
+    if square > 0:
+        D *= -0.5 / square
+    else:  # entities so near each other that the square underflows
+        with np.errstate(over="ignore"):
+            D /= -width
+            D /= 2 * width
     return np.exp(D, out=D)
 
 

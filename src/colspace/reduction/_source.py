@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import assert_all_finite, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import Blocks
 from .._overflow import overflow_error
@@ -24,7 +24,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import check_weights, checked_chunk, sample_rows
+from .._validation import assert_finite, check_weights, checked_chunk, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -54,10 +54,12 @@ class Encoded:
 
     def __call__(self, X: Any, y: Any, weights: Any = None) -> Any:
         """Check, encode, add up."""
-        rest: tuple[Array, ...] = ()
+        rest: Sequence[Array] = ()
         if weights is not None:
             rest = (np.asarray(weights, dtype=np.float64),)
-            assert_all_finite(rest[0], input_name="sample_weight")
+            assert_finite(rest[0], "sample_weight")
+            if (rest[0] > 0).any():
+                X, y, *rest = weighted_rows(rest[0], X, y)
         y = y if self.encoder is None else self.encoder(y)
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
@@ -137,7 +139,7 @@ class Source:
                 make_encoder(None, response, caller=caller)
             rows = sample_rows(X, y, *(() if weights is None else (weights,)))
             Xf, yf = weighted_rows(rows[2] if len(rows) == 3 else None, *rows[:2])[:2]
-            assert_all_finite(Xf, input_name="X")
+            assert_finite(Xf, "X")
             classes = None
             if holds_labels(yf, response):
                 weighted = () if weights is None else (weights,)

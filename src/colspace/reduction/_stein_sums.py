@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._overflow import overflow_error
+from .._overflow import ColumnOverflowError, overflow_error
 from .._response import ResponseEncoder, is_gap
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._validation import ConstantColumnWarning
@@ -211,13 +211,18 @@ def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> 
         third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
         second = (third if law is None else law.precision @ third @ law.precision) * unit[:, None, None]
     standard = covariance / scale / scale[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_covariance = (m.yy / k - np.outer(dy, dy)) * unit * unit[:, None]
+    if not np.isfinite(y_covariance).all():
+        msg = f"y spreads over {unit.max():g}, and squares of that overflow float64 (1.8e308); divide y by a constant"
+        raise ColumnOverflowError(msg)
     return SteinMoments(
         count=m.count + tables.rest.count,
         n_labeled=m.count,
         mean=mean,
         scale=scale,
         covariance=standard,
-        y_covariance=(m.yy / k - np.outer(dy, dy)) * unit * unit[:, None],
+        y_covariance=y_covariance,
         first=(cross if law is None else law.precision @ cross) * unit,
         second=second,
         unlabeled=standard if law is None else law.precision @ standard,
