@@ -205,6 +205,12 @@ def test_weights_travel_with_a_table_through_a_search():
         cross_val_score(model, PairTable(A, B, kept, "observed"), cv=folds, scoring=scorer),
         rtol=1e-9,
     )
+    fitted, double = model.fit(table), weight.copy()
+    double.data = 1.0 + np.arange(Y.nnz) % 2
+    errors = (Y.data - fitted.predict()[Y.nonzero()]) ** 2
+    assert scorer(fitted, PairTable(A, B, Y, "observed", double)) == pytest.approx(
+        -np.average(errors, weights=double.data), rel=1e-9
+    )
     search = GridSearchCV(model, {"n_components": [1, 2]}, cv=folds, scoring=pair_scorer("recall", 5))
     best = search.fit(table).best_estimator_
     assert best.mask_.nnz == kept.nnz
