@@ -103,6 +103,12 @@ def test_stack_blocks_arrays_sparse_and_frames():
     assert P.columns == ["p__u", "q__u"]
 
 
+def test_stack_blocks_keeps_masks():
+    A = np.ma.masked_equal(np.arange(4.0).reshape(2, 2), 3.0)
+    X, _ = stack_blocks([A, np.eye(2)])
+    np.testing.assert_array_equal(np.ma.getmaskarray(X), [[False] * 4, [False, True, False, False]])
+
+
 def test_stack_blocks_errors():
     A = np.ones((3, 2))
     with pytest.raises(ValueError, match="at least one table"):

@@ -1,10 +1,24 @@
 import warnings
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from colspace import HeavyTailWarning, tail_index
+from colspace import (
+    HeavyTailWarning,
+    JointReduction,
+    NumericLabelsWarning,
+    PrincipalHessian,
+    ReducedRank,
+    SlicedAverage,
+    SlicedInverse,
+    SteinReduction,
+    SteinReductionCV,
+    StructuredOLS,
+    tail_index,
+)
 from colspace._response import check_varies, make_encoder, rank_transform, warn_heavy_tails
 
 
@@ -93,3 +107,130 @@ def test_heavy_tails_warn_and_light_tails_do_not():
             warn_heavy_tails(y[:, None])
     with pytest.warns(HeavyTailWarning, match=r"tail index .*response='rank'"):
         warn_heavy_tails(rng.standard_cauchy((5000, 1)))
+
+
+# ---------------------------------------------------------------------- codes of classes
+
+SUPERVISED = [
+    JointReduction(1),
+    JointReduction(1, solver="randomized", random_state=0),
+    SteinReduction(1),
+    SteinReductionCV(1, ridges=(0.0, 1.0), cv=3),
+    PrincipalHessian(1),
+    SlicedInverse(1, n_slices=2),
+    SlicedAverage(1, n_slices=2),
+    StructuredOLS(1),
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).standard_normal((90, 4))
+    return X, np.searchsorted([-0.5, 0.6], X[:, 0] + X[:, 1] ** 2 - 0.5)
+
+
+def components(model, X, y, **parameters):
+    return clone(model).set_params(**parameters).fit(X, y).components_
+
+
+def messages(model, X, y):
+    """Warnings of a fit about codes of classes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(model).fit(X, y)
+    return [str(w.message) for w in caught if w.category is NumericLabelsWarning]
+
+
+@pytest.mark.parametrize("model", SUPERVISED)
+def test_codes_of_classes_are_asked_about_once(model, rows):
+    X, y = rows
+    for codes in (y, 10.0 * y, y.tolist(), pd.Series(y), y[:, None], y - 1):
+        found = messages(model, X, codes)
+        assert len(found) == 1
+        assert "3 different whole numbers" in found[0]
+        assert "response='labels'" in found[0]
+        assert "response='numbers'" in found[0]
+    labels = components(model, X, y, response="labels")
+    np.testing.assert_allclose(components(model, X, np.array(list("abc"))[y]), labels, rtol=1e-9)
+    numbers = components(model, X, y, response="numbers")
+    with pytest.warns(NumericLabelsWarning):
+        np.testing.assert_array_equal(components(model, X, y), numbers)
+    assert np.abs(numbers - labels).max() > 1e-3  # else there would be nothing to ask
+
+
+def test_dask_and_chunks_ask_as_well(rows):
+    X, y = rows
+    with pytest.warns(NumericLabelsWarning):
+        JointReduction(1).fit(da.from_array(X, chunks=(45, 4)), da.from_array(y, chunks=45))
+    with pytest.warns(NumericLabelsWarning):
+        JointReduction(1).partial_fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "values"),
+    [
+        *((model, 2) for model in SUPERVISED if not isinstance(model, SteinReductionCV)),
+        (SlicedInverse(1, n_slices=3), 3),
+        (SlicedAverage(1), 3),
+    ],
+)
+def test_nothing_is_said_where_both_readings_agree(model, values, rows):
+    X, y = rows
+    y = np.minimum(y, values - 1)
+    numbers = components(model, X, y)  # a warning would be an error here
+    np.testing.assert_allclose(components(model, X, y, response="labels"), numbers, rtol=1e-9)
+    if values == 2:
+        np.testing.assert_allclose(components(model, X, y == 1), numbers, rtol=1e-9)
+
+
+def test_two_codes_matter_where_rows_are_unlabelled_or_folds_are_drawn(rows):
+    X, y = rows
+    two = np.where(np.arange(len(y)) % 3, np.minimum(y, 1.0), np.nan)
+    assert len(messages(SteinReduction(1), X, two)) == 1
+    difference = components(SteinReduction(1), X, two, response="labels") - components(
+        SteinReduction(1), X, two, response="numbers"
+    )
+    assert np.abs(difference).max() > 1e-3
+    fixed = SteinReduction(1, unlabeled_weight=0.5)
+    np.testing.assert_allclose(
+        components(fixed, X, two), components(fixed, X, two, response="labels"), rtol=1e-9
+    )
+    model = SteinReductionCV(1, ridges=(0.0, 1.0), cv=3)
+    assert len(messages(model, X, np.minimum(y, 1))) == 1
+    errors = [
+        clone(model).set_params(response=r).fit(X, np.minimum(y, 1)).cv_errors_ for r in ("labels", "numbers")
+    ]
+    assert np.abs(errors[0] - errors[1]).max() > 1e-6
+
+
+def test_which_numbers_look_like_codes():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(20), 10)
+    warned = [codes, codes - 7, codes.astype("f4"), codes.astype(object), codes.astype("u1")]
+    for y in warned:
+        with pytest.warns(NumericLabelsWarning):
+            make_encoder(y, None)
+    for y in (
+        np.repeat(np.arange(21), 10),  # too many
+        codes[1:],  # fewer than ten of each
+        codes / 2,  # not whole
+        np.column_stack([codes, codes]),  # several responses
+        rng.standard_normal(200),
+        np.zeros(50),
+        np.repeat([0, 1], 50),
+    ):
+        make_encoder(y, None)
+    for response in ("numbers", "labels", "rank", np.arctan):
+        make_encoder(codes, response)
+    make_encoder(codes, None, codes=None)
+
+
+def test_a_regressor_takes_numbers_as_they_are(rows):
+    X, y = rows
+    ReducedRank(1).fit(X, y)
+
+
+def test_response_numbers_refuses_labels(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="response='numbers' needs numbers, but y holds class labels"):
+        JointReduction(1, response="numbers").fit(X, y.astype(str))

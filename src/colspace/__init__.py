@@ -11,10 +11,12 @@ __all__ = [
     "CopulaImputer",
     "HeavyTailWarning",
     "JointReduction",
+    "NumericLabelsWarning",
     "PairRegressor",
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
+    "SingularCovarianceWarning",
     "SlicedAverage",
     "SlicedInverse",
     "SteinReduction",
@@ -30,11 +32,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ._blocks import stack_blocks
-    from ._response import HeavyTailWarning, tail_index
+    from ._response import HeavyTailWarning, NumericLabelsWarning, tail_index
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
         JointReduction,
@@ -53,9 +56,11 @@ _HOMES = {
     "ConstantColumnWarning": "_validation",
     "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
+    "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "PairRegressor": "pairs",
+    "SingularCovarianceWarning": "factor",
     "reduce_rows": "_rows",
     "spectral_features": "pairs",
     "stack_blocks": "_blocks",
@@ -63,8 +68,26 @@ _HOMES = {
 }
 
 
+_ROOMS = (
+    "copula",
+    "datasets",
+    "dictionary",
+    "displays",
+    "experiments",
+    "factor",
+    "io",
+    "metrics",
+    "moments",
+    "pairs",
+    "reduction",
+    "scores",
+)
+
+
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for, so that the command line starts at once."""
+    """Load a public name or room when it is first asked for, so that the command line starts at once."""
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
     if name not in __all__:
         msg = f"module 'colspace' has no attribute {name!r}"
         raise AttributeError(msg)
@@ -74,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -275,4 +275,6 @@ def _side_by_side(tables: list[Any], names: list[str]) -> Any:
         return nw.concat(renamed, how="horizontal").to_native()
     if any(sparse.issparse(t) for t in tables):
         return sparse.hstack(tables, format="csr")
+    if any(isinstance(t, np.ma.MaskedArray) for t in tables):
+        return np.ma.hstack(tables)  # numpy's own forgets the masks
     return np.hstack(tables)

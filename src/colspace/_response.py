@@ -12,11 +12,21 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.utils.validation import check_array
 
+from ._containers import as_column
+
 Array = NDArray[np.float64]
+
+
+_MOST_CODES = 20  # distinct whole numbers that may be codes of classes
+_PER_CODE = 10  # rows that each of them has on average
 
 
 class HeavyTailWarning(UserWarning):
     """The response has heavier tails than the theory of the estimator allows."""
+
+
+class NumericLabelsWarning(UserWarning):
+    """The response looks like class codes, and is taken as numbers."""
 
 
 class ConstantResponseError(ValueError):
@@ -37,12 +47,15 @@ class ResponseEncoder:
     def __call__(self, y: Any) -> Array:
         """Encode one chunk."""
         if self.classes is not None:
-            return self._indicators(np.asarray(y).ravel())
-        values = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
+            return self._indicators(as_column(y).values.ravel())
+        given = as_column(y).values
+        values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
         if self.function is not None:
             values = np.asarray(self.function(values))
-            if values.ndim == 0 or values.shape[0] != len(y):
-                msg = f"response= must return one value per row: {len(y)} rows in, shape {values.shape} out"
+            if values.ndim == 0 or values.shape[0] != len(given):
+                msg = (
+                    f"response= must return one value per row: {len(given)} rows in, shape {values.shape} out"
+                )
                 raise ValueError(msg)
             if not np.isfinite(values).all():
                 msg = "response= returned NaN or infinity; choose a transform that is finite on this y"
@@ -70,25 +83,40 @@ class ResponseEncoder:
         return self.classes is not None
 
 
+def read_response(y: Any, response: Any = None) -> tuple[Any, Any]:
+    """y of any container as an array with gaps, and ``response``, which is "labels" where y holds categories."""
+    values, categories = as_column(y)
+    return values, "labels" if categories and response is None else response
+
+
 def make_encoder(
-    y: Any, response: Any, *, classes: Any = None, streaming: bool = False, caller: str = "This"
+    y: Any,
+    response: Any,
+    *,
+    classes: Any = None,
+    streaming: bool = False,
+    caller: str = "This",
+    codes: int | None = 3,
 ) -> ResponseEncoder:
-    """The encoder for a y (or its first chunk) under ``response=``."""
+    """The encoder for a y (or its first chunk) under ``response=``.
+
+    Whole numbers of at least ``codes`` values that look like classes get a warning; with fewer, numbers and classes
+    give the caller the same directions. None: it takes numbers alone.
+    """
     if y is None:
         msg = (
             f"{caller} requires y to be passed, but the target y is None: it looks for directions "
             "that matter for a response"
         )
         raise ValueError(msg)
-    values = y if getattr(y, "dtype", None) is not None and hasattr(y, "shape") else np.asarray(y)
-    if getattr(values.dtype, "kind", "") in "mM":
-        msg = f"y holds dates ({values.dtype}); turn them into numbers first, e.g. days since the first one"
-        raise ValueError(msg)
+    values, response = read_response(y, response)
     if classes is not None or holds_labels(values, response):
         if response not in (None, "labels"):
             msg = f"response={response!r} needs numbers, but y holds class labels; use response=None"
             raise ValueError(msg)
-        return _label_encoder(np.asarray(values), classes, streaming)
+        return _label_encoder(values, classes, streaming)
+    if response is None and codes is not None:
+        _warn_class_codes(values, codes)
     if isinstance(response, str) and response == "rank" and streaming:
         msg = (
             "response='rank' needs all of y at once, so it does not work in chunks. Remedy: a function of "
@@ -96,22 +124,37 @@ def make_encoder(
         )
         raise ValueError(msg)
     if isinstance(response, str):
-        function: Any = {"rank": rank_transform}[response]
+        function: Any = {"rank": rank_transform, "numbers": None}[response]
     else:
         function = response
     encoder = ResponseEncoder(function=function)
-    return ResponseEncoder(function=function, n_responses=encoder(y).shape[1])
+    return ResponseEncoder(function=function, n_responses=encoder(values).shape[1])
+
+
+def _warn_class_codes(values: NDArray[Any], least: int) -> None:
+    """Warn of whole numbers that are few (at most 20) and repeated (ten times on average)."""
+    if values.dtype.kind not in "iuf" or values.ndim == 0 or values.size != values.shape[0]:
+        return
+    if values.size > 10 * _MOST_CODES and len(np.unique(values[: 10 * _MOST_CODES])) > _MOST_CODES:
+        return
+    distinct = np.unique(values)
+    few = least <= len(distinct) <= min(_MOST_CODES, values.size // _PER_CODE)
+    if few and bool(np.all(np.isfinite(distinct) & (distinct == np.rint(distinct)))):
+        warnings.warn(
+            f"y holds {len(distinct)} different whole numbers, each many times, and is taken as numbers. If they are "
+            "codes of classes, use response='labels'; if they are numbers, response='numbers' silences this",
+            NumericLabelsWarning,
+            stacklevel=4,
+        )
 
 
 def holds_labels(values: Any, response: Any) -> bool:
     """Whether a y (or a chunk of it) is to be taken as class labels."""
     if isinstance(response, str) and response == "labels":
         return True
-    kind = getattr(values.dtype, "kind", "O")
-    if kind == "O" and not hasattr(values, "cat"):
-        types = set(map(type, np.asarray(values).ravel().tolist()))
-        return any(issubclass(t, str | bool | np.bool_) for t in types)
-    return kind in "USb" or hasattr(values, "cat") or str(values.dtype) in ("str", "string", "category")
+    if values.dtype == object:
+        return any(issubclass(t, str | bool | np.bool_) for t in set(map(type, values.ravel().tolist())))
+    return values.dtype.kind in "USTb"
 
 
 def is_gap(value: Any) -> bool:
@@ -137,7 +180,7 @@ class LabelSet:
 
 def label_set(y: Any) -> LabelSet:
     """The labels of a chunk of y."""
-    values = np.asarray(y).ravel()
+    values = as_column(y).values.ravel()
     _check_no_gaps(values)
     return LabelSet(frozenset(values.tolist()))
 

@@ -6,56 +6,58 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, assert_all_finite, validate_data
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_array, validate_data
 
-from ._rows import as_array, dask_partitions, is_dask
+from ._containers import as_column, as_table
+from ._rows import as_array, dask_partitions, is_dask, named_partition
 
 Array = NDArray[np.float64]
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
-    """X as an ndarray, CSR matrix or Dask collection; sets or checks names and width.
+    """X as an ndarray, canonical CSR matrix or Dask collection of finite numbers; sets or checks names and width.
 
     Integers and float32 are left as they are: chunks are converted one at a time.
     """
-    if isinstance(X, list | tuple) and X and all(getattr(x, "ndim", 0) == 2 for x in X):
-        msg = (
-            f"X is a list of {len(X)} tables; {type(estimator).__name__} takes one 2-D table. Use "
-            "X, blocks = stack_blocks([A, B]) and pass blocks to the constructor"
-        )
-        raise TypeError(msg)
     if is_dask(X):
         return _check_dask(estimator, X, reset=reset)
-    _check_numeric_columns(X)
-    return validate_data(
-        estimator, X, accept_sparse="csr", dtype="numeric", reset=reset, ensure_min_samples=min_rows
+    table = as_table(X)
+    values = check_array(
+        table.values,
+        accept_sparse="csr",
+        ensure_all_finite=False,
+        ensure_min_samples=min_rows,
+        estimator=estimator,
+        input_name="X",
     )
+    check_finite(values, table.names, estimator)
+    validate_data(
+        estimator, values if table.frame is None else table.frame, reset=reset, skip_check_array=True
+    )
+    return values
 
 
-def _check_numeric_columns(X: Any) -> None:
-    columns = [str(c) for c in getattr(X, "columns", ())]
-    twice = sorted({c for c in columns if columns.count(c) > 1})
-    if twice:
-        msg = f"column names that stand twice: {twice[:5]}; rename them, so that names tell columns apart"
-        raise ValueError(msg)
-    frame = nw.from_native(X, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
-    schema = frame.schema
-    fine = (nw.Boolean, nw.Unknown)  # unknown kinds, such as pandas' sparse columns, are left to scikit-learn
-    bad = [name for name, kind in schema.items() if not (kind.is_numeric() or kind in fine)]
-    if bad:
-        kinds = ", ".join(f"{name!r} ({schema[name]})" for name in bad[:5])
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        msg = (
-            f"columns that are not numbers: {kinds}{more}. Remedies: encode them "
-            "(sklearn.preprocessing.OneHotEncoder or OrdinalEncoder in a ColumnTransformer), convert them, or drop them"
-        )
-        raise ValueError(msg)
+def check_finite(
+    values: Any, names: Sequence[object] | None = None, estimator: Any = None, name: str = "X"
+) -> None:
+    """Refuse NaN and infinity, and say in which column and row they stand first."""
+    stored = sparse.issparse(values)
+    who = None if estimator is None else type(estimator).__name__
+    try:
+        assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
+    except ValueError as reason:
+        if stored:
+            cells = values.tocoo()
+            at = int(np.flatnonzero(~np.isfinite(cells.data))[0])
+            i, j = int(cells.row[at]), int(cells.col[at])
+        else:
+            i, j = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        column = repr(names[j]) if names is not None else j
+        msg = f"{reason}\nIt stands first in column {column}, row {i}."
+        raise ValueError(msg) from None
 
 
 def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -65,6 +67,12 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
         if bad:
             msg = f"columns that are not numbers: {bad[:5]}. Remedies: encode, convert or drop them"
             raise ValueError(msg)
+    elif X.dtype.kind not in "biufO":
+        msg = f"columns that are not numbers: X is a Dask array of {X.dtype}. Remedies: encode, convert or drop them"
+        raise ValueError(msg)
+    if isinstance(getattr(X, "_meta", None), np.ma.MaskedArray):
+        msg = "X is a Dask array of masked blocks, whose masks mean missing cells; fill them first: dask.array.ma.filled(X, value)"
+        raise TypeError(msg)
     if len(X.shape) != 2:
         msg = f"X must be 2-D (rows x columns), got {len(X.shape)} dimension(s)"
         raise ValueError(msg)
@@ -105,6 +113,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array | None:
         if is_dask(X):
             return sample_weight  # checked chunk by chunk
         sample_weight = sample_weight.compute()
+    sample_weight = as_column(sample_weight, "sample_weight").values
     if is_dask(X):
         weight = np.asarray(sample_weight, dtype=np.float64)
         if weight.ndim != 1 or not (np.isnan(X.shape[0]) or weight.shape[0] == X.shape[0]):
@@ -135,18 +144,26 @@ def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
 
 
 def sample_rows(X: Any, *rest: Any) -> list[Any]:
-    """A sample of aligned rows in memory: spread over an array, the first partition of a Dask collection."""
-    if is_dask(X):
+    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection."""
+    if any(is_dask(a) for a in (X, *rest)):
         import dask
 
-        for part in zip(*dask_partitions(X, *rest), strict=True):
-            local = [as_array(p) for p in dask.compute(*part)]
-            if len(local[0]):
+        for i, part in enumerate(zip(*dask_partitions(X, *rest), strict=True)):
+            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, *part))
+            if local[0].shape[0]:
                 return local
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     step = max(1, X.shape[0] // 1024)
     return [a[::step] for a in (X, *rest)]
+
+
+def _some_rows(number: int, *parts: Any) -> list[Any]:
+    """At most about 16,000 rows of a partition, taken where it lives."""
+    with named_partition(number):
+        local = [as_array(p) for p in parts]
+        step = max(1, local[0].shape[0] // 16_384)
+        return [a[::step] for a in local]
 
 
 def feature_names(estimator: Any) -> Sequence[str] | None:

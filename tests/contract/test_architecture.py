@@ -16,7 +16,17 @@ PROJECT = Path(__file__).parents[2]
 
 # each room may import from rooms of a lower floor, and from its own
 FLOORS = [
-    {"_rows", "_blocks", "_random", "_sklearn_compat", "_progress", "_ranking", "metrics", "datasets"},
+    {
+        "_rows",
+        "_containers",
+        "_blocks",
+        "_random",
+        "_sklearn_compat",
+        "_progress",
+        "_ranking",
+        "metrics",
+        "datasets",
+    },
     {"_validation", "_response", "moments", "factor"},
     {"scores"},
     {"reduction", "copula", "dictionary", "pairs"},
@@ -105,3 +115,17 @@ def test_core_import_loads_no_extra():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_rooms_load_when_they_are_asked_for():
+    rooms = sorted(p.name.removesuffix(".py") for p in ROOT.iterdir() if not p.name.startswith("_"))
+    rooms = [room for room in rooms if room != "cli" and not room.endswith(".typed")]
+    code = (
+        "import sys, colspace; before = {m for m in sys.modules if m.startswith('colspace.')}; "
+        f"assert set({rooms}) <= set(dir(colspace)), dir(colspace); "
+        f"names = [getattr(colspace, room).__name__ for room in {rooms}]; print(sorted(before), names)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == f"[] {[f'colspace.{room}' for room in rooms]}"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = colspace.nothing

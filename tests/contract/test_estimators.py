@@ -1,6 +1,7 @@
 """scikit-learn's contract, for every public estimator, nothing excused."""
 
 import inspect
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import colspace
@@ -45,6 +47,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:n_components=2 is more than the 1 direction"),
     pytest.mark.filterwarnings("ignore:without labels the scores prefer no direction"),
     pytest.mark.filterwarnings("ignore:no gap after component"),
+    # and codes of three classes as numbers, which the supervised reducers ask about
+    pytest.mark.filterwarnings("ignore::colspace.NumericLabelsWarning"),
     # and sparse tables of a few values, nearly all absent, to the imputer
     pytest.mark.filterwarnings("ignore::colspace.ConstantColumnWarning"),
 ]
@@ -127,6 +131,20 @@ def test_every_parameter_is_checked(E, table):
             continue
         with pytest.raises((ValueError, TypeError), match=name):
             E(**{name: type("Nonsense", (), {})()}).fit(X, y)
+
+
+@pytest.mark.parametrize("E", NAMED)
+def test_true_is_no_number(E, table):
+    X, y = table
+    counts = [
+        name
+        for name, rules in E._parameter_constraints.items()
+        if not isinstance(rules, str) and any(getattr(rule, "type", None) is Integral for rule in rules)
+    ]
+    assert "n_components" in counts
+    for name in counts:
+        with pytest.raises(InvalidParameterError, match=f"'{name}' parameter.* Got True instead"):
+            E(**{name: True}).fit(X, y)
 
 
 def test_prefix_blocks_through_a_column_transformer_and_a_search(table):

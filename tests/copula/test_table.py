@@ -317,6 +317,17 @@ def test_sparse_errors():
         encode_table(sparse.csr_array([[3.0]]), layout)
 
 
+@pytest.mark.parametrize("dtype", [float, int, "f2", object])
+def test_masked_cells_are_missing(dtype):
+    X = np.ma.masked_equal(np.array([[1, 2], [3, 4], [5, 6]], dtype=dtype), 4)
+    values, layout = read_table(X)
+    np.testing.assert_array_equal(values, [[1, 2], [3, np.nan], [5, 6]])
+    out = decode_table([[0, 0], [0, 9], [0, 0]], X, layout)
+    assert type(out) is np.ndarray
+    np.testing.assert_array_equal(out.astype(float), [[1, 2], [3, 9], [5, 6]])
+    assert X.mask.sum() == 1
+
+
 # ---------------------------------------------------------------------- bad input
 
 
@@ -325,8 +336,6 @@ def test_unfit_tables():
         read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(TypeError, match=r"LazyFrame.*X\.collect"):
         read_table(pl.DataFrame({"a": [1]}).lazy())
-    with pytest.raises(TypeError, match=r"masked array.*filled"):
-        read_table(np.ma.masked_array([[1.0]]))
     with pytest.raises(TypeError, match="list of 2 tables"):
         read_table([np.eye(2), np.eye(2)])
     with pytest.raises(ValueError, match=r"Expected 2D array, got 1D.*Reshape your data"):

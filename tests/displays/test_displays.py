@@ -1,9 +1,12 @@
 import subprocess
 import sys
+from copy import copy
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -72,8 +75,18 @@ def test_singular_values_on_given_axes_with_style(fitted):
 # ---------------------------------------------------------------------- loadings
 
 
+def with_scale(model, scale):
+    """A copy of a model that knows these deviations of its columns, or none."""
+    model = copy(model)
+    model.__dict__.pop("scale_", None)
+    if scale is not None:
+        model.scale_ = scale
+    return model
+
+
 def test_loadings_panels_and_frame(fitted):
     model, X, _ = fitted
+    model = with_scale(model, None)
     display = LoadingsDisplay.from_estimator(model, components=(0, 1), n_features=4)
     assert display.ax_.shape == (2, 2)
     frame = display.frame()
@@ -95,6 +108,25 @@ def test_loadings_times_standard_deviation(fitted):
     names = [c for c in X if c.startswith("b")]
     assert_allclose(frame[names], model.loadings_["b"][:, 0] * X[names].std(ddof=0))
     assert display.ax_.get_xlabel() == "loading times std"
+
+
+def test_loadings_are_ranked_by_the_deviations_seen_in_fit(fitted):
+    model, X, _ = fitted
+    seen = with_scale(model, X.to_numpy().std(axis=0))
+    display = LoadingsDisplay.from_estimator(seen)
+    assert display.ax_[0, 0].get_xlabel() == "loading times std"
+    pd.testing.assert_frame_equal(display.frame(), LoadingsDisplay.from_estimator(model, X).frame())
+    other = LoadingsDisplay.from_estimator(seen, 2 * X).frame()  # X is asked first
+    assert_allclose(other["loading"], 2 * display.frame()["loading"])
+    raw = LoadingsDisplay.from_estimator(with_scale(model, None)).frame()
+    assert raw["feature"].tolist() != display.frame()["feature"].tolist()
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pa.Table.from_pandas], ids=["polars", "pyarrow"])
+def test_loadings_take_any_frame(fitted, kind):
+    model, X, _ = fitted
+    expected = LoadingsDisplay.from_estimator(model, X).frame()
+    pd.testing.assert_frame_equal(LoadingsDisplay.from_estimator(model, kind(X)).frame(), expected)
 
 
 def test_loadings_divide_given_axes(fitted):

@@ -117,7 +117,7 @@ def test_shapes_and_kinds(model, data):
         model.fit(A, B, Y.T)
     with pytest.raises(ValueError, match=r"Y has shape \(29, 20\), but A has 30"):
         model.fit(A, B, Y[:29])
-    with pytest.raises(ValueError, match="1 dimension"):
+    with pytest.raises(ValueError, match="got 1D array instead: Y must"):
         model.fit(A, B, np.ones(30))
     dense = Y.toarray()
     dense[0, 0] = np.nan

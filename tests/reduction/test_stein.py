@@ -12,7 +12,8 @@ from sklearn.decomposition import PCA
 from colspace import PrincipalHessian, ReducedRank, SteinReduction, SteinReductionCV
 from colspace.datasets import make_multiple_response
 from colspace.metrics import procrustes_distance
-from colspace.reduction._stein_cv import read_out_error
+from colspace.reduction._stein_path import GaussianPath
+from colspace.reduction._stein_sums import stein_from_tables
 from colspace.scores import GaussianScore, ScoreModel, StudentScore
 
 SAME = 1e-9
@@ -34,6 +35,12 @@ class Delegated(ScoreModel):
 
     def second_moment(self, X, weights):
         return self.inner_.second_moment(X, weights)
+
+
+def read_out_error(Z, Y, Z_test, Y_test):
+    """Squared error on further rows of the least-squares regression of Y on an embedding."""
+    design, test = (np.column_stack([np.ones(len(z)), z]) for z in (Z, Z_test))
+    return np.sum((Y_test - test @ np.linalg.lstsq(design, Y, rcond=None)[0]) ** 2)
 
 
 def projector(model):
@@ -74,7 +81,7 @@ def test_first_order_as_published(data):
     X, Y, _ = data
     S = np.linalg.solve(np.cov(X.T, bias=True), (X - X.mean(axis=0)).T)
     U = np.linalg.svd(S @ (Y - Y.mean(axis=0)) / 600)[0][:, :2]
-    model = SteinReduction(2, whiten=False, whiten_response=False).fit(X, Y)
+    model = SteinReduction(2, whiten=False, whiten_response=False, standardize=False).fit(X, Y)
     assert np.linalg.norm(projector(model) - span(U)) < SAME
 
 
@@ -97,9 +104,10 @@ def test_second_order_as_published_and_stacked(data):
     H = np.einsum("nj,nab->jab", Y - Y.mean(axis=0), T) / 600
     values, vectors = np.linalg.eigh(H.mean(axis=0))
     U = vectors[:, np.argsort(-np.abs(values))[:2]]
-    paper = SteinReduction(2, order=2, combine="mean", whiten=False, whiten_response=False).fit(X, Y)
+    published = {"order": 2, "whiten": False, "whiten_response": False, "standardize": False}
+    paper = SteinReduction(2, combine="mean", **published).fit(X, Y)
     assert np.linalg.norm(projector(paper) - span(U)) < SAME
-    stacked = SteinReduction(2, order=2, whiten=False, whiten_response=False).fit(X, Y)
+    stacked = SteinReduction(2, **published).fit(X, Y)
     assert np.linalg.norm(projector(stacked) - span(np.linalg.svd(np.hstack(H))[0][:, :2])) < SAME
 
 
@@ -119,7 +127,7 @@ def test_moment_route_equals_the_route_of_any_score(data, half, order, inner):
             {"whiten_response": False, "whiten": False},
             {"unlabeled_weight": 0.0},
         ):
-            if inner.ridge == 0 and np.isnan(Y).any() and "unlabeled_weight" not in options:
+            if inner.ridge == "auto" and np.isnan(Y).any() and "unlabeled_weight" not in options:
                 continue  # a flat block: no unlabelled direction to compare
             options = {"whiten": False, **options}  # the ridge of a hidden score is not known to the metric
             one = SteinReduction(2, order=order, score_model=inner, **options).fit(X, Y)
@@ -143,6 +151,7 @@ def test_semi_supervised_blend(half):
                 unlabeled_weight=weight,
                 score_model=GaussianScore(ridge=1.0),
                 whiten_response=whiten_response,
+                standardize=False,
             ).fit(X, Y)
             U = np.linalg.eigh(gram)[1][:, ::-1][:, :2]
             assert np.linalg.norm(projector(model) - span(U)) < SAME
@@ -161,9 +170,14 @@ def test_unlabelled_rows_sharpen_the_law_of_x(half):
 def test_without_labels_the_result_is_pca(data, score_model):
     X, _, _ = data
     with pytest.warns(UserWarning, match="directions are those of PCA"):
-        model = SteinReduction(3, score_model=score_model).fit(X)
+        model = SteinReduction(3, score_model=score_model, standardize=False).fit(X)
     assert difference(model, PCA(3).fit(X)) < 1e-6
     np.testing.assert_allclose(np.abs(model.transform(X)), np.abs(PCA(3).fit_transform(X)), atol=1e-6)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    with pytest.warns(UserWarning, match="directions are those of PCA"):
+        model = SteinReduction(3, score_model=score_model).fit(X * 10.0 ** np.arange(-4, 4))
+    embedding = model.transform(X * 10.0 ** np.arange(-4, 4))
+    np.testing.assert_allclose(np.abs(embedding), np.abs(PCA(3).fit_transform(Z)), atol=1e-6)
 
 
 # ---------------------------------------------------------------- one result from every kind of input
@@ -246,7 +260,10 @@ def test_defaults_beat_the_published_choices():
     errors = {"default": [], "published": []}
     for seed in range(5):
         X, Y, B = make_multiple_response(1500, 15, 10, 2, rng=seed)
-        for name, options in (("default", {}), ("published", {"whiten": False, "whiten_response": False})):
+        for name, options in (
+            ("default", {}),
+            ("published", {"whiten": False, "whiten_response": False, "standardize": False}),
+        ):
             model = SteinReduction(2, **options).fit(X, Y)
             errors[name].append(procrustes_distance(B, model.components_.T))
     assert np.median(errors["default"]) < 0.5 * np.median(errors["published"])
@@ -322,11 +339,15 @@ def test_path_of_ridges_equals_one_fit_at_a_time(order):
     X, Y, _ = make_multiple_response(150, 90, 4, 2, rng=5)
     Y[60:] = np.nan
     model = SteinReduction(3, order=order, whiten=False)
-    path = model._path_of(model._tables_of(X, Y), False)
+    model.n_features_in_ = X.shape[1]
+    folds = model._folds_of(X, Y, None, 2)
+    path = GaussianPath(stein_from_tables(folds.tables.whole, None, folds.scale), model._options(), False, 90)
     for ridge in (0.5, 10.0, np.inf):
-        for weight, V in zip((0.2, 2.0), path.directions(ridge, (0.2, 2.0), 3), strict=True):
+        for weight, V in zip((0.2, 2.0), path.directions(ridge * folds.unit, (0.2, 2.0), 3), strict=True):
             one = clone(model).set_params(score_model=GaussianScore(ridge=ridge), unlabeled_weight=weight)
-            assert np.linalg.norm(projector(one.fit(X, Y)) - span(path.basis @ V)) < 1e-6
+            assert (
+                np.linalg.norm(projector(one.fit(X, Y)) - span(path.basis @ V / folds.scale[:, None])) < 1e-6
+            )
 
 
 def test_cross_validation_leaves_out_what_the_responses_cannot_show(half):
@@ -350,20 +371,26 @@ def test_cross_validation_refuses_empty_or_negative_grids(half, options, message
 
 def test_cross_validation_refuses_a_zero_ridge_on_a_singular_covariance():
     X, Y, _ = make_multiple_response(40, 60, 4, 2, rng=5)
-    with pytest.raises(ValueError, match="ridge > 0"):
-        SteinReductionCV(2, ridges=(0.0, 1.0)).fit(X, Y)
+    for wide in (X, np.hstack([X[:, :9], X[:, :1]])):
+        with pytest.raises(ValueError, match="only ridges > 0"):
+            SteinReductionCV(2, ridges=(0.0, 1.0)).fit(wide, Y)
 
 
 def test_default_ridge_is_the_largest_eigenvalue_of_noise():
     X, Y, _ = make_multiple_response(50, 200, 4, 2, rng=5)
-    score = SteinReduction(2).fit(X, Y).score_model_
-    assert score.ridge_ == pytest.approx(9 * X.var(axis=0).mean())
+    ridge = GaussianScore(ridge=9.0)
+    assert difference(SteinReduction(2).fit(X, Y), SteinReduction(2, score_model=ridge).fit(X, Y)) < SAME
+    tall, Z, _ = make_multiple_response(300, 200, 4, 2, rng=5)
+    score = SteinReduction(2).fit(tall, Z).score_model_
+    R = np.corrcoef(tall.T) + (1 + np.sqrt(200 / 300)) ** 2 * np.eye(200)
+    D = tall.std(axis=0)
+    np.testing.assert_allclose(score.precision_, np.linalg.inv(R) / D / D[:, None], rtol=1e-8, atol=1e-12)
 
 
 def test_infinite_ridge_is_the_covariance_with_y(data):
     X, Y, _ = data
     cross = np.cov(X.T, Y.T, bias=True)[:8, 8:] / Y.std(axis=0)
-    model = SteinReduction(2, score_model=GaussianScore(ridge=np.inf), whiten=False, whiten_response="auto")
+    model = SteinReduction(2, score_model=GaussianScore(ridge=np.inf), whiten=False, standardize=False)
     plain = model.set_params(whiten_response=False).fit(X, Y)
     U = np.linalg.svd(cross * Y.std(axis=0))[0][:, :2]
     assert np.linalg.norm(projector(plain) - span(U)) < SAME
@@ -393,8 +420,16 @@ def test_warnings(data, half):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda X, Y: (X[:6], Y[:6]), {"score_model": GaussianScore()}, r"more rows than columns.*ridge > 0"),
-        (lambda X, Y: (np.hstack([X, X[:, :1]]), Y), {"score_model": GaussianScore()}, "singular.*ridge > 0"),
+        (
+            lambda X, Y: (X[:6], Y[:6]),
+            {"score_model": GaussianScore(ridge=0)},
+            r"more rows than columns.*ridge",
+        ),
+        (
+            lambda X, Y: (np.hstack([X, X[:, :1]]), Y),
+            {"score_model": GaussianScore(ridge=0)},
+            "singular.*ridge",
+        ),
         (lambda X, Y: (np.where(X > 3, np.nan, X), Y), {}, "Input X contains NaN"),
         (lambda X, Y: (X, Y * np.nan), {}, "all of y is missing.*y=None"),
         (lambda X, Y: (X, np.column_stack([Y[:, 0], np.ones(600)])), {}, "column 1 of y is constant"),

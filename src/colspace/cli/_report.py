@@ -14,7 +14,7 @@ def _taken_as(estimator: Any, y: Any) -> str:
     """How the estimator read the response."""
     from .._response import make_encoder
 
-    classes = make_encoder(y.dropna(), estimator.response).classes
+    classes = make_encoder(y.dropna(), estimator.response, codes=None).classes
     if classes is not None:
         return f"labels, {len(classes)} classes"
     return "numeric, by rank" if estimator.response == "rank" else "numeric"
@@ -22,9 +22,9 @@ def _taken_as(estimator: Any, y: Any) -> str:
 
 def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
-    from ..displays._compute import block_loadings, largest
+    from ..displays._compute import block_loadings, deviations, largest
 
-    raw, scaled = block_loadings(estimator), block_loadings(estimator, parts.X)
+    raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator, parts.X))
     found: dict[str, Any] = {
         "rows": int(parts.X.shape[0]),
         "responses": list(parts.responses),

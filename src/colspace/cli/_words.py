@@ -19,6 +19,7 @@ _OPTIONS = {
     "random_state": "--seed",
     "score_model": "--score",
     "order": "--order",
+    "encoding": "--encoding",
 }
 _NAMES = "|".join(_OPTIONS)
 
@@ -27,6 +28,7 @@ _PHRASES = (
     ("blocks={..., 'drop': '*'}", "--drop-rest"),
     ("use response=None", "leave it out"),
     ("response='rank'", "--rank-response"),
+    ("; if they are numbers, response='numbers' silences this", ""),
     ("response='labels'", "--labels"),
     ("score_model=GaussianScore(ridge=1.0)", "--score gaussian"),
     (", or unlabeled_weight > 0", ""),

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._containers import absent, check_unique, not_collected, unmasked, whole_frame
 from .._rows import is_dask
 from ._kinds import (
     NUMBERS,
     Codec,
-    absent,
     check_logical,
     codec_of,
     column_index,
@@ -201,8 +201,8 @@ def _open(X: Any) -> _Source:
         msg = "X is a Dask collection; read it partition by partition, with the layout of the whole"
         raise TypeError(msg)
     if isinstance(X, np.ma.MaskedArray):
-        msg = "X is a masked array; missing cells are NaN here: give X.astype(float).filled(np.nan)"
-        raise TypeError(msg)
+        X = unmasked(X)
+    X = whole_frame(X)
     if isinstance(X, list | tuple) and X and all(getattr(x, "ndim", 0) == 2 for x in X):
         msg = f"X is a list of {len(X)} tables, but must be one 2-D table: join them side by side first"
         raise TypeError(msg)
@@ -214,15 +214,11 @@ def _open(X: Any) -> _Source:
             )
             raise TypeError(msg)
         return _Source("sparse", None, X)
+    check_unique(X)
     columns = list(getattr(X, "column_names", getattr(X, "columns", ()))) if hasattr(X, "shape") else []
-    if len(set(columns)) < len(columns):
-        twice = shown(dict.fromkeys(c for c in columns if columns.count(c) > 1))
-        msg = f"column names that stand twice: {twice}; rename them, so that names tell columns apart"
-        raise ValueError(msg)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        msg = f"X is a {type(X).__name__}, whose rows are not there yet; give X.collect()"
-        raise TypeError(msg)
+        raise not_collected(X)
     if isinstance(frame, nw.DataFrame):
         return _Source(str(frame.implementation).lower(), tuple(columns), frame)
     array = np.asarray(X)

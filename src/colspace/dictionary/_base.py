@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from .._blocks import parse_columns
 from .._progress import track
 from .._random import generator
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions
+from .._sklearn_compat import Interval, StrOptions, whole
 from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
 from ._losses import Array, Loss
@@ -60,7 +60,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     """Atoms that rebuild rows and predict; see the two estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "model": [StrOptions({"filter", "feature"})],
         "solver": [StrOptions({"auto", "lbfgs", "bcd", "lpgd"})],
         "xi": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -72,7 +72,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         "coding": [StrOptions({"refit", "plain", "labels"})],
         "dictionary_norm": [Interval(Real, 0, None, closed="neither"), None],
         "radius": [Radius, None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [whole(1)],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
         "verbose": ["boolean"],

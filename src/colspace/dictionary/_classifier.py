@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from .._containers import as_column
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import table_dtype
@@ -293,7 +294,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         return label_codes(problem, self._state, self.positive)
 
     def _label_loss(self, X: Any, y: Any) -> float:
-        column = np.searchsorted(self.classes_, np.asarray(y).ravel())
+        column = np.searchsorted(self.classes_, as_column(y).values.ravel())
         return -float(np.mean(self.predict_log_proba(X)[np.arange(len(column)), column]))
 
 
@@ -301,7 +302,7 @@ def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
     if y is None:
         msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(msg)
-    y = column_or_1d(np.asarray(y) if is_dask(y) else y, warn=True)
+    y = column_or_1d(np.asarray(y) if is_dask(y) else as_column(y).values, warn=True)
     if y.dtype == object and (gaps := sum(map(_missing, y))):
         msg = f"Input y contains NaN: {gaps} of {len(y)} labels are missing; drop those rows"
         raise ValueError(msg)

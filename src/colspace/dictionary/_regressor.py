@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
 
+from .._containers import as_column
 from .._rows import is_dask
 from .._sklearn_compat import _fit_context
 from .._validation import table_dtype
@@ -106,7 +107,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
             msg = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ValueError(msg)
         y = check_array(
-            np.asarray(y) if is_dask(y) else y,
+            np.asarray(y) if is_dask(y) else as_column(y).values,
             ensure_2d=False,
             dtype="numeric",
             input_name="y",

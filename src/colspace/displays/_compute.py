@@ -12,6 +12,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
+from .._containers import as_column, as_table
 from .._validation import feature_names
 
 Array = NDArray[np.float64]
@@ -25,8 +26,8 @@ def blocks_of(estimator: Any) -> dict[str, NDArray[np.intp]]:
     return blocks if blocks is not None else {"x": np.arange(estimator.n_features_in_)}
 
 
-def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], Array]]:
-    """Column names and loadings of each block; times the columns' standard deviation when X is given."""
+def block_loadings(estimator: Any, deviation: Array | None = None) -> dict[str, tuple[list[str], Array]]:
+    """Column names and loadings of each block, times the columns' standard deviations when given."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "components_"):
         msg = (
@@ -36,7 +37,8 @@ def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], 
         raise TypeError(msg)
     n_features = int(estimator.n_features_in_)
     names = feature_names(estimator) or [f"x{i}" for i in range(n_features)]
-    deviation = np.ones(n_features) if X is None else _deviation(X)
+    if deviation is None:
+        deviation = np.ones(n_features)
     if len(deviation) != n_features:
         msg = f"X has {len(deviation)} columns, but the estimator was fitted on {n_features}; give it the same columns"
         raise ValueError(msg)
@@ -48,10 +50,14 @@ def block_loadings(estimator: Any, X: Any = None) -> dict[str, tuple[list[str], 
     }
 
 
-def _deviation(X: Any) -> Array:
-    if sparse.issparse(X):
-        return np.sqrt(mean_variance_axis(X.tocsr().astype(np.float64), axis=0)[1])
-    return np.std(np.asarray(X, dtype=np.float64), axis=0)
+def deviations(estimator: Any, X: Any = None) -> Array | None:
+    """Standard deviations of the columns: those of X, else those that the estimator saw in fit, else None."""
+    if X is None:
+        return getattr(estimator, "scale_", None)
+    values = as_table(X).values
+    if sparse.issparse(values):
+        return np.sqrt(mean_variance_axis(values.astype(np.float64), axis=0)[1])
+    return np.std(np.asarray(values, dtype=np.float64), axis=0)
 
 
 def largest(loading: Array, limit: int) -> NDArray[np.intp]:
@@ -114,13 +120,13 @@ def embedding_columns(
 
 def colour_response(y: Any, rows: int) -> tuple[NDArray[Any], bool]:
     """y as one column, and whether it is drawn as classes."""
-    values = np.asarray(y)
+    values, categories = as_column(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.ravel()
     if values.shape != (rows,):
         msg = f"y must be one column with a value for each of the {rows} rows, got shape {values.shape}"
         raise ValueError(msg)
-    if values.dtype.kind in "OUSb" or hasattr(y, "cat"):
+    if values.dtype.kind in "OUSTb" or categories:
         return values.astype(object), True
     distinct = np.unique(values)
     whole = bool(np.all(distinct == np.round(distinct)))

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
+from .._containers import as_table
 from .._validation import feature_names
 from ._style import COLOURS, pyplot
 
@@ -102,7 +103,8 @@ def _deviations(estimator: Any, X: Any) -> tuple[Array, Array]:
 
 
 def _columns(estimator: Any, X: Any) -> Any:
-    table = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    table = as_table(X).values
+    table = sparse.csr_array(table) if sparse.issparse(table) else table.astype(np.float64, copy=False)
     if table.ndim != 2 or table.shape[1] != estimator.n_features_in_:
         msg = f"X has shape {table.shape}, but the estimator was fitted on {estimator.n_features_in_} columns; give the same"
         raise ValueError(msg)

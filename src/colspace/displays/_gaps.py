@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..copula._kinds import absent, column_index
+from .._containers import absent
+from ..copula._kinds import column_index
 from ..copula._marginals import STEPPED
 from ..copula._predict import dense
 from ..copula._table import encode_table

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compute import block_loadings, check_block, check_components, largest
+from ._compute import block_loadings, check_block, check_components, deviations, largest
 from ._style import COLOURS, GREY, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
@@ -66,17 +66,19 @@ class LoadingsDisplay:
     ) -> Self:
         """Draw the loadings of a fitted estimator; ``kw`` goes to `plot`.
 
-        With ``X`` each loading is multiplied by the standard deviation of its column, so columns in
-        different units compare.
+        Each loading is multiplied by the standard deviation of its column, so that columns in different units
+        compare: the deviation in ``X``, or the one that the estimator saw in fit (``scale_``). Without either the
+        loadings are drawn as they are.
         """
-        found = block_loadings(estimator, X)
+        deviation = deviations(estimator, X)
+        found = block_loadings(estimator, deviation)
         chosen = list(found) if blocks is None else [check_block(estimator, b) for b in blocks]
         display = cls(
             {b: found[b][0] for b in chosen},
             {b: found[b][1] for b in chosen},
             check_components(components, next(iter(found.values()))[1].shape[1]),
             n_features,
-            X is not None,
+            deviation is not None,
         )
         return display.plot(ax=ax, **kw)
 

@@ -3,20 +3,25 @@
 from ._linalg import FactorizationError, eigh, matrix_rank, singular_values, spectral_norm, svd
 from ._select import keep_largest_in_columns, select_rows, sparse_proxy
 from ._sketch import count_sketch, factor_by_products, gaussian_sketch
-from ._svd import fix_signs, hosvd, left_singular, unfold
+from ._svd import break_ties, fix_signs, hosvd, left_singular, unfold
 from ._whiten import (
     SingularCovarianceError,
+    SingularCovarianceWarning,
     Whitener,
     diagonal_whitener,
     full_whitener,
     ledoit_wolf_shrinkage,
     shrink_correlation,
+    smallest_ridge,
+    warn_singular,
 )
 
 __all__ = [
     "FactorizationError",
     "SingularCovarianceError",
+    "SingularCovarianceWarning",
     "Whitener",
+    "break_ties",
     "count_sketch",
     "diagonal_whitener",
     "eigh",
@@ -32,8 +37,10 @@ __all__ = [
     "select_rows",
     "shrink_correlation",
     "singular_values",
+    "smallest_ridge",
     "sparse_proxy",
     "spectral_norm",
     "svd",
     "unfold",
+    "warn_singular",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ._linalg import svd
 from ._svd import fix_signs
 
 Array = NDArray[np.float64]
@@ -47,7 +48,7 @@ def factor_by_products(
         Q = [np.linalg.qr(Z)[0] for Z in forward(list(P))]
     factors = []
     for basis, small in zip(Q, adjoint(Q), strict=True):
-        V, s, Ut = np.linalg.svd(small, full_matrices=False)
+        V, s, Ut = svd(small)
         U = basis @ Ut[:r].T
         signs = np.sign(np.sum(fix_signs(U) * U, axis=0))
         factors.append((U * signs, s[:r], V[:, :r] * signs))
@@ -58,4 +59,4 @@ def _leading(Z: Array, width: int) -> Array:
     """Orthonormal basis of the range of Z, or of its ``width`` leading directions."""
     if Z.shape[1] <= width:
         return np.linalg.qr(Z)[0]
-    return np.linalg.svd(Z, full_matrices=False)[0][:, :width]
+    return svd(Z)[0][:, :width]

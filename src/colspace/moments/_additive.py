@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +25,10 @@ class Additive:
 
     def __sub__(self, other: Self) -> Self:
         return self._merge(other, operator.sub)
+
+    def absorb(self, other: Self) -> Self:
+        """``self + other`` in the arrays of ``self``, which must be a sum that nobody else holds."""
+        return self._merge(other, _add_into)
 
     def _merge(self, other: Self, combine: Callable[[Any, Any], Any]) -> Self:
         if type(other) is not type(self):
@@ -50,3 +54,23 @@ def _same_shape(combine: Callable[[Any, Any], Any], mine: Any, theirs: Any, name
         msg = f"statistics whose {name} have shapes {np.shape(mine)} and {np.shape(theirs)} cannot be merged"
         raise ValueError(msg)
     return combine(mine, theirs)
+
+
+def all_finite(statistic: Any) -> bool:
+    """Whether every number of a statistic (an array, a dataclass or a tuple of them) is finite."""
+    if isinstance(statistic, dict):
+        return all(map(all_finite, statistic.values()))
+    if isinstance(statistic, tuple | list):
+        return all(map(all_finite, statistic))
+    if is_dataclass(statistic):
+        return all(all_finite(getattr(statistic, f.name)) for f in fields(statistic))
+    values = np.asarray(statistic)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def _add_into(mine: Any, theirs: Any) -> Any:
+    if isinstance(mine, Additive):
+        return mine.absorb(theirs)
+    if isinstance(mine, np.ndarray) and np.result_type(mine, theirs) == mine.dtype:
+        return np.add(mine, theirs, out=mine)
+    return mine + theirs

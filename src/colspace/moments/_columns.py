@@ -16,12 +16,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ColumnMoments(Additive):
-    """Count, sums and sums of squares of shifted columns."""
+    """Sum of weights, sums and sums of squares of shifted columns; ``rows`` counts those with a weight."""
 
     _shared: ClassVar[tuple[str, ...]] = ("shift",)
 
     shift: Array
-    count: int
+    rows: int
+    count: float
     total: Array
     square: Array
 
@@ -50,17 +51,23 @@ def clear_flat(covariance: Array, raw: Array) -> Array:
     return covariance
 
 
-def column_moments(X: Any, *, shift: Array) -> ColumnMoments:
+def column_moments(X: Any, weights: Array | None = None, *, shift: Array) -> ColumnMoments:
     """Statistic of a chunk; the zeros of a sparse chunk are shifted by counting them."""
+    m, n = X.shape
+    rows = m if weights is None else int(np.count_nonzero(weights))
+    count = m if weights is None else float(weights.sum())
     if sparse.issparse(X):
-        m, n = X.shape
+        X = X.tocsr()
         stored = X.data.astype(np.float64) - shift[X.indices]
-        absent = m - np.bincount(X.indices, minlength=n)
-        total = np.bincount(X.indices, stored, minlength=n) - absent * shift
-        square = np.bincount(X.indices, stored**2, minlength=n) + absent * shift**2
-        return ColumnMoments(shift, m, total, square)
+        each = np.ones(X.nnz) if weights is None else np.repeat(weights, np.diff(X.indptr))
+        absent = count - np.bincount(X.indices, each, minlength=n)
+        total = np.bincount(X.indices, each * stored, minlength=n) - absent * shift
+        square = np.bincount(X.indices, each * stored**2, minlength=n) + absent * shift**2
+        return ColumnMoments(shift, rows, count, total, square)
     Z = np.subtract(X, shift, dtype=np.float64)
-    return ColumnMoments(shift, Z.shape[0], Z.sum(axis=0), np.einsum("ij,ij->j", Z, Z))
+    if weights is None:
+        return ColumnMoments(shift, rows, count, Z.sum(axis=0), np.einsum("ij,ij->j", Z, Z))
+    return ColumnMoments(shift, rows, count, weights @ Z, np.einsum("i,ij,ij->j", weights, Z, Z))
 
 
 @dataclass(frozen=True)
@@ -71,21 +78,27 @@ class TableMoments(Additive):
     y: ColumnMoments
 
 
-def table_moments(X: Any, Y: Array, *, shift_x: Array, shift_y: Array) -> TableMoments:
+def table_moments(
+    X: Any, Y: Array, weights: Array | None = None, *, shift_x: Array, shift_y: Array
+) -> TableMoments:
     """Statistic of a chunk of features and responses."""
-    return TableMoments(column_moments(X, shift=shift_x), column_moments(Y, shift=shift_y))
+    return TableMoments(column_moments(X, weights, shift=shift_x), column_moments(Y, weights, shift=shift_y))
 
 
-def fourth_norms(X: Any, Y: Any, *, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
+def fourth_norms(
+    X: Any, Y: Any, weights: Array | None = None, *, mean: Array, scale: Array, columns: tuple[Any, ...]
+) -> Array:
     """Per block, the sum over rows of ||(x - mean)/scale||^4: the one extra sum of Ledoit-Wolf (Y unused)."""
     if sparse.issparse(X):
         # ||(x - mean)/scale||^2 = ||x/scale||^2 - 2 x'mean/scale^2 + ||mean/scale||^2, no dense row
-        weight = 1.0 / scale**2
-        X = X.astype(np.float64)
+        inverse, centre = 1.0 / scale, mean / scale
+        X = X.astype(np.float64) @ sparse.diags_array(inverse)
         norms = [
-            X.multiply(X)[:, c] @ weight[c] - 2 * (X[:, c] @ (mean * weight)[c]) + mean[c] ** 2 @ weight[c]
+            X.multiply(X)[:, c].sum(axis=1) - 2 * (X[:, c] @ centre[c]) + centre[c] @ centre[c]
             for c in columns
         ]
-        return np.array([np.sum(n**2) for n in norms])
-    Z = (X - mean) / scale
-    return np.array([np.sum(np.einsum("ij,ij->i", Z[:, c], Z[:, c]) ** 2) for c in columns])
+    else:
+        Z = (X - mean) / scale
+        norms = [np.einsum("ij,ij->i", Z[:, c], Z[:, c]) for c in columns]
+    w = np.ones(X.shape[0]) if weights is None else weights
+    return np.array([np.sum(w * np.asarray(n).ravel() ** 2) for n in norms])

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._additive import Additive
-from ._columns import clear_flat
+from ._columns import clear_flat, is_flat
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SlicedMoments(Additive):
-    """Per slice: count, sum x, sum y, sum x y and (``second``) sum x x'; over all rows: sum x x'.
+    """Per slice: weight, sums of x, y, y^2, x y and (``second``) x x'; over all rows: sum x x'.
 
     x is shifted by ``shift``. Several responses have slices of their own, each row being in one per response.
+    ``n_rows`` is the sum of the weights, ``rows`` the number of rows that have one.
     """
 
     _shared: ClassVar[tuple[str, ...]] = ("shift",)
@@ -28,9 +29,11 @@ class SlicedMoments(Additive):
     count: Array
     x: Array
     y: Array
+    yy: Array
     xy: Array
     xx: Array
-    n_rows: int
+    rows: int
+    n_rows: float
     total: Array
     gram: Array
 
@@ -67,11 +70,18 @@ class SlicedMoments(Additive):
         """E[x (y - mean of y in the slice) 1(slice)], features x slices."""
         return ((self.xy - self.x * (self.y / self.count)[:, None]) / self.n_rows).T
 
+    @property
+    def slice_varies(self) -> NDArray[np.bool_]:
+        """Slices whose response takes more than one value."""
+        raw = self.yy / self.count
+        return ~is_flat(raw - (self.y / self.count) ** 2, raw)
+
 
 def sliced_moments(
     X: Any,
     slices: NDArray[np.intp],
     Y: Array | None = None,
+    weights: Array | None = None,
     *,
     n_slices: int,
     shift: Array,
@@ -81,30 +91,35 @@ def sliced_moments(
     """Statistic of a chunk whose rows carry slice numbers 0..n_slices-1, one column per response.
 
     Slice numbers of different responses differ; ``order`` picks columns of X. Y, one column per column
-    of slice numbers and centred by the caller, is needed only for sum y and sum x y.
+    of slice numbers, centred and scaled by the caller, is needed only for the sums of y, y^2 and x y.
     """
     X = X if order is None else X[:, order]
     Z = np.subtract(X.toarray() if sparse.issparse(X) else X, shift, dtype=np.float64)
     m, q = slices.shape
+    w = np.ones(m) if weights is None else weights
     cells = (slices.ravel(), np.repeat(np.arange(m), q))
-    member = sparse.csr_array((np.ones(m * q), cells), shape=(n_slices, m))
-    weights = np.zeros(m * q) if Y is None else Y.ravel()
-    weighted = sparse.csr_array((weights, cells), shape=(n_slices, m))
+    each = np.repeat(w, q)
+    member = sparse.csr_array((each, cells), shape=(n_slices, m))
+    values = np.zeros(m * q) if Y is None else Y.ravel()
+    weighted = sparse.csr_array((each * values, cells), shape=(n_slices, m))
     p = Z.shape[1]
     xx = np.zeros((n_slices if second else 0, p, p))
+    rooted = Z if weights is None else Z * np.sqrt(w)[:, None]
     if second:
         for numbers in slices.T:
             for h in np.unique(numbers):
-                part = Z[numbers == h]
+                part = rooted[numbers == h]
                 xx[h] = part.T @ part
     return SlicedMoments(
         shift=shift,
-        count=np.bincount(slices.ravel(), minlength=n_slices).astype(np.float64),
+        count=np.bincount(slices.ravel(), each, minlength=n_slices).astype(np.float64),
         x=member @ Z,
         y=weighted.sum(axis=1),
+        yy=np.bincount(slices.ravel(), weights=each * values**2, minlength=n_slices).astype(np.float64),
         xy=weighted @ Z,
         xx=xx,
-        n_rows=m,
-        total=Z.sum(axis=0),
-        gram=xx[np.unique(slices[:, 0])].sum(axis=0) if second else Z.T @ Z,
+        rows=int(np.count_nonzero(w)),
+        n_rows=m if weights is None else float(w.sum()),
+        total=w @ Z,
+        gram=xx[np.unique(slices[:, 0])].sum(axis=0) if second else rooted.T @ rooted,
     )

@@ -4,7 +4,9 @@ With rows x = (a, b, ...) and responses y the pass adds up, on data shifted by c
 
     sum x,  sum y,  sum y y',  sum x y',  sum x_i x_j',  sum y_k x_i x_j'
 
-for the pairs of blocks (i, j) asked for. Centring is exact algebra on these small sums afterwards.
+for the pairs of blocks (i, j) asked for, each row counted by its weight. Responses are divided by a constant
+near their spread, so that no product of three numbers overflows. Centring is exact algebra on these small sums
+afterwards.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._rows import workspace
 from ._additive import Additive
 from ._columns import clear_flat, is_flat
 
@@ -25,14 +28,19 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class TripleMoments(Additive):
-    """Raw sums of shifted data; ``xx`` and ``xyx`` are keyed by block pairs (i, j), i <= j."""
+    """Raw sums of shifted data; ``xx`` and ``xyx`` are keyed by block pairs (i, j), i <= j.
 
-    _shared: ClassVar[tuple[str, ...]] = ("shift_x", "shift_y", "slices")
+    ``count`` is the sum of the weights, ``rows`` the number of rows that have one; y is in units of ``scale_y``.
+    """
+
+    _shared: ClassVar[tuple[str, ...]] = ("shift_x", "shift_y", "scale_y", "slices")
 
     shift_x: Array
     shift_y: Array
+    scale_y: Array | float
     slices: tuple[slice, ...]
-    count: int
+    rows: int
+    count: float
     x: Array
     y: Array
     yy: Array
@@ -42,15 +50,21 @@ class TripleMoments(Additive):
 
     @property
     def y_variance(self) -> Array:
-        """Variances of the responses; exactly zero for constant ones."""
+        """Variances of the responses in units of ``scale_y``; exactly zero for constant ones."""
         raw = np.diag(self.yy) / self.count
         variance = raw - (self.y / self.count) ** 2
         return np.where(is_flat(variance, raw), 0.0, variance)
 
+    @property
+    def y_deviation(self) -> Array:
+        """Standard deviations of the responses; one for constant ones."""
+        deviation = np.sqrt(self.y_variance) * self.scale_y
+        return np.where(deviation > 0, deviation, 1.0)
+
 
 @dataclass(frozen=True)
 class TriplePlan:
-    """What to add up, and on which shift: ``plan(X, Y)`` is the statistic of a chunk of rows.
+    """What to add up, and on which shift: ``plan(X, Y, weights)`` is the statistic of a chunk of rows.
 
     Parameters
     ----------
@@ -59,6 +73,7 @@ class TriplePlan:
     shift_x, shift_y : constants taken off before anything is multiplied.
     plain, weighted : pairs of blocks for sum x_i x_j' and sum y x_i x_j'.
     keep_sparse : multiply sparse chunks as they are (needs a zero shift).
+    scale_y : constants by which the responses are divided.
     """
 
     slices: tuple[slice, ...]
@@ -68,26 +83,30 @@ class TriplePlan:
     plain: tuple[Pair, ...]
     weighted: tuple[Pair, ...]
     keep_sparse: bool = False
+    scale_y: Array | float = 1.0
 
-    def __call__(self, X: Any, Y: Array) -> TripleMoments:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> TripleMoments:
         """Statistic of one chunk."""
         V = np.asarray(Y, dtype=np.float64)
-        V = (V if V.ndim == 2 else V[:, None]) - self.shift_y
+        V = ((V if V.ndim == 2 else V[:, None]) - self.shift_y) / self.scale_y
         Z = self.columns(X)
+        W = V if weights is None else V * weights[:, None]
         weighted: dict[Pair, list[Array]] = {pair: [] for pair in self.weighted}
         for k in range(V.shape[1] if self.weighted else 0):
-            for pair, g in self._products(Z, V[:, k], self.weighted).items():
+            for pair, g in self._products(Z, W[:, k], self.weighted).items():
                 weighted[pair].append(g)
         return TripleMoments(
             shift_x=self.shift_x,
             shift_y=self.shift_y,
+            scale_y=self.scale_y,
             slices=self.slices,
-            count=V.shape[0],
-            x=np.asarray(Z.sum(axis=0)).ravel(),
-            y=V.sum(axis=0),
-            yy=V.T @ V,
-            xy=np.asarray(Z.T @ V),
-            xx=self._products(Z, None, self.plain),
+            rows=len(V) if weights is None else int(np.count_nonzero(weights)),
+            count=len(V) if weights is None else float(weights.sum()),
+            x=np.asarray(Z.sum(axis=0) if weights is None else Z.T @ weights).ravel(),
+            y=W.sum(axis=0),
+            yy=V.T @ W,
+            xy=np.asarray(Z.T @ W),
+            xx=self._products(Z, weights, self.plain),
             xyx={pair: np.stack(g) for pair, g in weighted.items()},
         )
 
@@ -95,7 +114,7 @@ class TriplePlan:
         return len(pairs) == len(self.slices) * (len(self.slices) + 1) // 2
 
     def columns(self, X: Any) -> Any:
-        """The chunk in block order, float64, shifted."""
+        """The chunk in block order, float64, shifted; a dense one lasts until the next."""
         if sparse.issparse(X):
             X = X if self.order is None else X[:, self.order]
             if self.keep_sparse:
@@ -103,7 +122,7 @@ class TriplePlan:
             return X.toarray().astype(np.float64, copy=False) - self.shift_x
         X = np.asarray(X)
         X = X if self.order is None else X[:, self.order]
-        return np.subtract(X, self.shift_x, dtype=np.float64)
+        return np.subtract(X, self.shift_x, dtype=np.float64, out=workspace("columns", X.shape))
 
     def _products(self, Z: Any, w: Array | None, pairs: tuple[Pair, ...]) -> dict[Pair, Array]:
         """Z_i' diag(w) Z_j for the pairs: one symmetric product when all are wanted."""
@@ -133,7 +152,7 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * w > 0)
         if rows.size:
-            part = Z[rows]
+            part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
             part *= np.sqrt(np.abs(w[rows]))[:, None]
             gram = part.T @ part
             total = sign * gram if total is None else np.add(total, sign * gram, out=total)
@@ -143,7 +162,9 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
 def _scale_rows(Z: Any, w: Array | None) -> Any:
     if w is None:
         return Z
-    return sparse.diags_array(w) @ Z if sparse.issparse(Z) else Z * w[:, None]
+    if sparse.issparse(Z):
+        return sparse.diags_array(w) @ Z
+    return np.multiply(Z, w[:, None], out=workspace("scaled", Z.shape))
 
 
 def _dense(product: Any) -> Array:
@@ -158,7 +179,8 @@ class CentredMoments:
     ``triple[i, j]`` (responses x n_i x n_j) are keyed by block pairs.
     """
 
-    count: int
+    rows: int
+    count: float
     mean: Array
     y_mean: Array
     y_scale: Array
@@ -172,9 +194,8 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     """Central moments from raw sums; responses divided by ``y_scale`` (default: their deviation)."""
     n = m.count
     dx, dy = m.x / n, m.y / n
-    if y_scale is None:
-        y_scale = np.sqrt(m.y_variance)
-        y_scale = np.where(y_scale > 0, y_scale, 1.0)
+    y_scale = m.y_deviation if y_scale is None else y_scale
+    unit = y_scale / m.scale_y
     linear = m.xy / n - np.outer(dx, dy)
     part = [dx[s] for s in m.slices]
     linear_part = [linear[s] for s in m.slices]
@@ -187,20 +208,21 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
         t = g / n
         if (i, j) in m.xx:
             t -= dy[:, None, None] * (m.xx[i, j] / n)
-        elif (np.abs(dy) > 1e-9 * y_scale).any():
+        elif (np.abs(dy) > 1e-9 * unit).any():
             msg = (
                 f"central moments of blocks {i, j} need their cross products unless y is shifted by its mean"
             )
             raise ValueError(msg)
         t -= linear_part[i].T[:, :, None] * part[j]
         t -= part[i][:, None] * linear_part[j].T[:, None, :]
-        triple[i, j] = t / y_scale[:, None, None]
+        triple[i, j] = t / unit[:, None, None]
     return CentredMoments(
+        rows=m.rows,
         count=n,
         mean=m.shift_x + dx,
-        y_mean=m.shift_y + dy,
+        y_mean=m.shift_y + dy * m.scale_y,
         y_scale=y_scale,
-        linear=linear / y_scale,
+        linear=linear / unit,
         covariance=covariance,
         triple=triple,
         slices=m.slices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
 from ..factor import spectral_norm
 from ._bilinear_fit import Objective, alternating_ridge, quasi_newton
@@ -85,10 +85,10 @@ class BilinearPairRegressor(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "loss": [StrOptions({"squared", "logistic"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [whole(1)],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 

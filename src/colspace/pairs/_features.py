@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from .._validation import _check_numeric_columns
+from .._containers import as_table
 from ._links import shown
 
 Array = NDArray[np.float64]
@@ -46,10 +46,9 @@ def check_features(X: Any, side: str) -> Features:
             "components of it (sklearn.decomposition.TruncatedSVD, colspace.pairs.spectral_features)"
         )
         raise TypeError(msg)
-    _check_numeric_columns(X)
-    names = _index_of(X)
-    columns = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name=table)
+    read = as_table(X, table)
+    names, columns = _index_of(X), read.names
+    values = check_array(read.values, dtype=np.float64, ensure_all_finite=False, input_name=table)
     if names is not None:
         twice = names[names.duplicated()].unique()
         if len(twice):

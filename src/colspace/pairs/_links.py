@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._containers import as_table, canonical, unmasked
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -198,25 +200,17 @@ def _read(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
         raise ValueError(msg)
     pattern = known = None
     if sparse.issparse(Y):
-        # duplicates are joined in the end: sums of small integers must not wrap around
-        Y = sparse.csr_array(Y if Y.dtype == bool else Y.astype(np.float64, copy=False), dtype=np.float64)
-        if not Y.has_canonical_format:  # the same pair twice is one score, the sum, in scipy's convention
-            Y = Y.copy()
-            Y.sum_duplicates()
+        # the same pair twice is one score, the sum, in scipy's convention
+        Y = sparse.csr_array(canonical(Y, "Y"), dtype=np.float64)
         if not np.isfinite(Y.data).all():
             msg = "Y contains NaN or infinity among its stored scores; leave unknown pairs out of the sparse table"
             raise ValueError(msg)
         if observed:
             pattern = Y.copy()
     else:
-        dense = (
-            Y.to_numpy(dtype=np.float64, na_value=np.nan)
-            if hasattr(Y, "iloc")
-            else np.asarray(Y, dtype=np.float64)
-        )
-        if dense.ndim != 2:
-            msg = f"Y must be a table (left entities x right entities), got {dense.ndim} dimension(s)"
-            raise ValueError(msg)
+        masked = isinstance(Y, np.ma.MaskedArray)
+        dense = as_table(unmasked(Y) if masked else Y, "Y").values
+        dense = (dense.toarray() if sparse.issparse(dense) else dense).astype(np.float64, copy=False)
         known = ~np.isnan(dense)
         if np.isinf(dense).any() or (mask is None and not known.all()):
             msg = (
@@ -232,14 +226,14 @@ def _read(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
         msg = f"Y has shape {Y.shape}, but A has {shape[0]} entities and B {shape[1]}{swapped}"
         raise ValueError(msg)
     if mask is not None and not observed:
-        pattern = sparse.csr_array(mask, dtype=np.float64, copy=True)
+        table = as_table(mask, "mask").values
+        pattern = sparse.csr_array(table, dtype=np.float64, copy=True)
         if pattern.shape != shape:
             msg = f"mask has shape {pattern.shape}, but Y has {shape}"
             raise ValueError(msg)
         if np.isnan(pattern.data).any():
             msg = "mask contains NaN; it says True or False of every pair"
             raise ValueError(msg)
-        pattern.sum_duplicates()
         pattern.eliminate_zeros()
         gaps = 0 if known is None else int(np.sum(~known[pattern.nonzero()]))
         if gaps:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .._sklearn_compat import whole
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -49,7 +50,7 @@ def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
 
 def check_k(k: Any, n: int | None) -> None:
     """Refuse lists without a length, or longer than there are partners (None: of any length)."""
-    if not isinstance(k, Integral) or int(k) < 1 or (n is not None and int(k) > n):
+    if not whole(1).is_satisfied_by(k) or (n is not None and int(k) > n):
         limits = "at least 1" if n is None else f"between 1 and the {n} entities to rank"
         msg = f"k={k!r} must be a whole number {limits}"
         raise ValueError(msg)

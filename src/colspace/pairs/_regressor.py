@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
 from ._features import (
     SIDES,
@@ -96,12 +96,12 @@ class PairRegressor(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "reduction": [StrOptions({"joint", "pca", "phd", "cphd", "sols"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
-        "cv": [Interval(Integral, 2, None, closed="left")],
-        "n_top": [Interval(Integral, 1, None, closed="left")],
+        "cv": [whole(2)],
+        "n_top": [whole(1)],
         "random_state": ["random_state"],
     }
 

@@ -11,6 +11,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
+from .._containers import as_table
+from .._sklearn_compat import whole
 from ..factor import eigh, fix_signs
 from ._links import shown
 
@@ -56,7 +58,9 @@ def spectral_features(S: Any, n_components: int = 100, *, normalize: bool = True
     (True, (6, 2))
     """
     names = S.index if hasattr(S, "iloc") else None
-    W: Any = sparse.csr_array(S, dtype=np.float64) if sparse.issparse(S) else np.asarray(S, dtype=np.float64)
+    table = as_table(S, "S").values
+    W: Any = sparse.csr_array(table) if sparse.issparse(table) else table
+    W = W.astype(np.float64, copy=False)
     degree = _check(W, n_components)
     scale = 1.0 / np.sqrt(degree)
     if sparse.issparse(W) and len(degree) > _DENSE and n_components < len(degree) // 3:
@@ -92,7 +96,7 @@ def _check(W: Any, n_components: int) -> Array:
         msg = "S is not symmetric; use (S + S.T) / 2, or S.maximum(S.T) for nearest-neighbour graphs"
         raise ValueError(msg)
     n = W.shape[0]
-    if not 1 <= n_components <= n:
+    if not whole(1).is_satisfied_by(n_components) or n_components > n:
         msg = f"n_components={n_components} must lie between 1 and the {n} entities of S"
         raise ValueError(msg)
     degree = np.asarray(W.sum(axis=1)).ravel()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
@@ -22,15 +21,16 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import is_chunk_iterator, is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, feature_names, table_dtype
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
 from ..moments import TripleMoments, TriplePlan, centre
 from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
 from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
-from ._rank import RankTest, permutation_rank_test
-from ._source import Pairs, Source
+from ._rank import RankTest, permutation_rank_test, whitened_rows
+from ._source import Pairs, Source, weighted_rows
+from ._span import row_span
 
 
 class _NotYetError(ValueError):
@@ -59,8 +59,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         in column names. None is one block. The key "drop" leaves columns out.
     whiten : {"full", "diagonal", None}, default="full"
         Cholesky of each block's covariance, feature-wise scaling, or centring only.
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in each block's correlation matrix; "auto" is Ledoit-Wolf.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in each block's correlation matrix; "auto" is Ledoit-Wolf, None as little as the
+        numbers allow (nothing where the covariance is regular), 0 refuses a singular covariance.
     solver : {"auto", "exact", "randomized", "countsketch"}, default="auto"
         "exact" forms the moments; the others see them only through products with the data
         (``2 n_power + 3`` passes) and suit tables with many columns. "auto" is exact up to 4,000 columns.
@@ -75,9 +76,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     moments : str or tuple, default="all"
         "linear", "joint" (the published estimator), "hessian", "tensor" (HOSVD for three and more
         blocks), or a tuple. "all" is linear, joint and Hessian.
-    response : None, "rank", "labels" or callable, default=None
+    response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
-        takes numbers as class labels; strings and booleans always are.
+        takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
+        classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers.
 
@@ -90,7 +92,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         Positions in X of the columns kept (all of them without ``n_selected``).
     n_components_ : int
     shrinkage_ : dict of str to float
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     blocks_ : dict of str to ndarray
         Columns of each block.
     solver_ : str
@@ -114,21 +117,21 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "threshold"})],
+        "n_components": [whole(1), StrOptions({"auto", "threshold"})],
         "blocks": "no_validation",
         "whiten": [StrOptions({"full", "diagonal"}), None],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "solver": [StrOptions({"auto", "exact", "randomized", "countsketch"})],
-        "n_power": [Interval(Integral, 0, None, closed="left")],
+        "n_power": [whole(0)],
         "n_selected": [
-            Interval(Integral, 1, None, closed="left"),
+            whole(1),
             StrOptions({"auto", "threshold"}),
             Mapping,
             None,
         ],
         "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "random_state": ["random_state"],
     }
 
@@ -138,7 +141,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         *,
         blocks: Any = None,
         whiten: str | None = "full",
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str | None = None,
         solver: str = "auto",
         n_power: int = 2,
         n_selected: Any = None,
@@ -160,38 +163,61 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
         ----------
-        X : array, DataFrame, CSR matrix, Dask array or dataframe, or an iterator of (X, y) chunks
+        X : array, DataFrame, CSR matrix, Dask array or dataframe, or an iterator of chunks (X, y) or (X, y, weights)
         y : array (n,), array (n, q), or class labels; None with an iterator
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out. Folds ("auto") are of rows, not of weights.
         """
         self._forget_stream()
         if is_chunk_iterator(X):
-            if y is not None:
-                msg = "an iterator of chunks yields pairs (X, y) itself; call fit(chunks) without y"
+            if y is not None or sample_weight is not None:
+                msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
                 raise TypeError(msg)
             return self._fit_chunks(X)
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, type(self).__name__)
-        problem = self._problem()
-        solver = problem.choose_solver(self.solver)
+        labels = column_labels(self)
+        source = Source.of(X, y, self.response, type(self).__name__, weights=sample_weight, labels=labels)
         self._dtype = table_dtype(X)
-        if solver == "exact":
-            return self._store(problem, fit_exact(problem, source))
-        rng = generator(self.random_state)
-        return self._store(problem, fit_by_passes(problem, source, solver, self.n_power, rng))
+        return self._store(self._solve(self._problem(), source))
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def _solve(self, problem: Problem, source: Source) -> Solution:
+        """Directions of a table: in the span of its rows when it has fewer of them than a block has columns."""
+        span = None
+        if problem.n_selected is None:
+            full = problem.whiten == "full"
+            span = row_span(
+                source,
+                problem.blocks,
+                whiten=full,
+                shrinkage=problem.shrinkage,
+                scale=problem.whiten is not None,
+            )
+        if span is not None:
+            order = np.concatenate(problem.blocks.columns)
+            warn_constant(span.deviation[order], [problem.labels[i] for i in order])
+            problem, source = problem.in_span(span), span.source
+        problem.check_width()
+        solver = problem.choose_solver(self.solver)
+        if solver == "exact":
+            solution = fit_exact(problem, source)
+        else:
+            solution = fit_by_passes(problem, source, solver, self.n_power, generator(self.random_state))
+        return solution if span is None else solution.lifted(span)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; the result equals ``fit`` on all rows seen so far.
 
         Every call factors small matrices anew; to read many small chunks at once, pass an iterator of
-        (X, y) chunks to ``fit``. ``classes`` names all class labels at the first call.
+        (X, y) chunks to ``fit``. ``classes`` names all class labels at the first call. Until there are more rows
+        than columns the model waits, unless ``shrinkage`` is a positive number.
         """
         self._validate_params()
-        self._accumulate(X, y, classes)
+        self._accumulate(X, y, classes, sample_weight)
         try:
             return self._finish_stream()
         except _NotYetError as reason:  # rows are kept; more of them may help
@@ -213,10 +239,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     def _fit_chunks(self, chunks: Any) -> Self:
         for chunk in chunks:
-            if not isinstance(chunk, tuple) or len(chunk) != 2:
-                msg = "an iterator of chunks must yield pairs (X, y)"
+            if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
+                msg = "an iterator of chunks must yield pairs (X, y) or triples (X, y, sample_weight)"
                 raise TypeError(msg)
-            self._accumulate(*chunk, classes=None, afresh=True)
+            X, y, *weights = chunk
+            self._accumulate(X, y, None, *weights, afresh=True)
         if not hasattr(self, "_stream"):
             msg = "no rows: the iterator of chunks was empty (or was read before)"
             raise ValueError(msg)
@@ -227,7 +254,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _accumulate(self, X: Any, y: Any, classes: Any, *, afresh: bool = False) -> None:
+    def _accumulate(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any = None, *, afresh: bool = False
+    ) -> None:
         """Add one chunk to the running moments; a chunk that fails leaves everything as it was."""
         self._check_streamable()
         first = not hasattr(self, "_stream")
@@ -246,7 +275,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             raise ValueError(msg)
         if not encoder.labels:
             warn_heavy_tails(Y)
-        statistic = Source(X, Y, encoder).reduce(plan)
+        X, Y, weights = weighted_rows(check_weights(sample_weight, X), X, Y)
+        statistic = Source(X, Y, encoder, weights, column_labels(model)).reduce(plan)
         if not first:
             self._stream: TripleMoments = self._stream + statistic
             return
@@ -271,6 +301,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         """How the chunks of a stream are encoded and added up, from the first of them."""
         encoder = make_encoder(y, self.response, classes=classes, streaming=True, caller=type(self).__name__)
         problem = self._problem()
+        problem.check_width()
         problem.check_responses(encoder.n_responses)
         plain, weighted = self._stream_pairs(problem)
         plan, _ = Source(X, encoder(y), encoder).plan(problem.blocks, plain, weighted)
@@ -322,19 +353,24 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             msg = f"{self._stream.count} rows have not shown every class yet (see {unseen.tolist()})"
             raise _NotYetError(msg)
         problem = self._problem()
-        shrinkage = [float(self.shrinkage)] * len(problem.blocks)
+        c = centre(self._stream)
+        shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
+        if self.shrinkage is None and c.rows <= max(problem.blocks.widths):
+            shrinkage = [0.0] * len(problem.blocks)  # refused: more rows may come
         try:
             check_varies(variance)
-            solution = solve_moments(problem, centre(self._stream), shrinkage)
+            solution = solve_moments(problem, c, whiteners_of(problem, c, shrinkage))
         except (SingularCovarianceError, ConstantResponseError) as reason:
             raise _NotYetError(str(reason)) from reason
         if hasattr(self, "_waiting"):
             del self._waiting
-        return self._store(problem, solution)
+        return self._store(solution)
 
-    def _store(self, problem: Problem, solution: Solution) -> Self:
-        blocks = problem.blocks
-        self._store_blocks(blocks, solution.loadings, solution.values, solution.mean, self._dtype)
+    def _store(self, solution: Solution) -> Self:
+        blocks = self._problem().blocks
+        self._store_blocks(
+            blocks, solution.loadings, solution.values, solution.mean, solution.scale, self._dtype
+        )
         self.n_samples_seen_ = solution.count
         self.solver_ = solution.solver
         self.shrinkage_ = dict(zip(blocks.names, solution.shrinkage, strict=True))
@@ -366,7 +402,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         """Sequential permutation test of the number of directions; needs no fit.
 
         Tests "at most k directions" for k = 0, 1, ... until a hypothesis stands, on all columns of the
-        blocks (``n_selected`` plays no part). Keeps one whitened copy of X.
+        blocks (``n_selected`` plays no part). Keeps one whitened copy of a dense X; the rows of a Dask collection
+        or CSR matrix stay where they are and are permuted within partitions.
 
         Examples
         --------
@@ -383,36 +420,31 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                 f"alpha={alpha} between 0 and 1"
             )
             raise ValueError(msg)
-        if sparse.issparse(X) or is_dask(X):
-            msg = (
-                "rank_test permutes whitened rows and needs a dense table in memory; give it a sample of rows, "
-                "X[rows].toarray() or X[rows].compute()"
-            )
-            raise TypeError(msg)
         model = type(self)(**{**self.get_params(), "n_components": 1, "n_selected": None})
         X = check_table(model, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, type(self).__name__)
+        source = Source.of(X, y, self.response, type(self).__name__, labels=column_labels(model))
         problem = model._problem()
-        blocks = problem.blocks
         if "tensor" in problem.wanted:
             msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
             raise ValueError(msg)
+        scaled = problem.whiten is not None
+        span = row_span(
+            source,
+            problem.blocks,
+            whiten=problem.whiten == "full",
+            shrinkage=problem.shrinkage,
+            scale=scaled,
+        )
+        if span is not None:
+            problem, source = problem.in_span(span), span.source
+        problem.check_width()
+        blocks = problem.blocks
         own, _ = block_pairs(problem.wanted, len(blocks))
         c = centre(source.moments(blocks, own, ()))
         whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
-        Z = np.hstack(
-            [
-                w.apply((X[:, cols] - c.mean[s]).T).T
-                for w, cols, s in zip(whiteners, blocks.columns, blocks.slices, strict=True)
-            ]
-        )
-        Y = (source.y - c.y_mean) / c.y_scale
         limit = min(blocks.widths) if max_components is None else min(max_components, *blocks.widths)
         return permutation_rank_test(
-            Z,
-            Y,
-            blocks.slices,
-            problem.wanted,
+            whitened_rows(source, blocks, whiteners, problem.wanted, c),
             n_permutations=n_permutations,
             alpha=alpha,
             max_components=limit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._blocks import Blocks
 from .._response import check_varies
+from .._sklearn_compat import whole
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
@@ -30,6 +31,7 @@ from ._proxies import (
 )
 from ._sketched import fit_sketched
 from ._source import Folded, Source, ledoit_wolf_weights
+from ._span import Span, check_span
 from ._tensor import fit_tensor
 
 Array = NDArray[np.float64]
@@ -50,7 +52,7 @@ class Problem:
     labels: Sequence[object]
     n_components: int | str
     whiten: str | None
-    shrinkage: float | str
+    shrinkage: float | str | None
     n_selected: int | str | Mapping[str, int] | None
     selection: str
 
@@ -61,15 +63,8 @@ class Problem:
         if self.n_selected is not None and self.whiten == "full":
             msg = "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
             raise ValueError(msg)
-        if self.whiten == "full" and max(blocks.widths) > _WIDEST_FULL:
-            widest = max(blocks.widths)
-            msg = (
-                f"whiten='full' forms a {widest} x {widest} covariance ({8 * widest**2 / 1e9:.1f} GB); "
-                "use whiten='diagonal' with solver='randomized'"
-            )
-            raise ValueError(msg)
-        if self.whiten != "full" and self.shrinkage != 0.0:
-            msg = f"shrinkage={self.shrinkage!r} belongs to whiten='full', but whiten={self.whiten!r}; set it to 0"
+        if self.whiten not in ("full", "unit") and self.shrinkage not in (None, 0.0):
+            msg = f"shrinkage={self.shrinkage!r} belongs to whiten='full', but whiten={self.whiten!r}; set it to None"
             raise ValueError(msg)
         by_noise = self.n_components == "threshold" or isinstance(self.n_selected, str)
         if self.whiten is None and by_noise:
@@ -94,7 +89,7 @@ class Problem:
         else:
             counts = (given,) * len(blocks)
         for s, width, name in zip(counts, blocks.widths, blocks.names, strict=True):
-            if not isinstance(s, int | np.integer) or not 1 <= s <= width:
+            if not whole(1).is_satisfied_by(s) or s > width:
                 msg = f"n_selected={s} must be a whole number between 1 and the {width} columns of block {name!r}"
                 raise ValueError(msg)
             if not isinstance(self.n_components, str) and s < self.n_components:
@@ -123,6 +118,24 @@ class Problem:
             "Use selection='refit'"
         )
         raise ValueError(msg)
+
+    def check_width(self) -> None:
+        """Refuse covariances too large to form."""
+        widest = max(self.blocks.widths)
+        if self.whiten == "full" and widest > _WIDEST_FULL:
+            msg = (
+                f"whiten='full' forms a {widest} x {widest} covariance ({8 * widest**2 / 1e9:.1f} GB); "
+                "use whiten='diagonal' with solver='randomized'"
+            )
+            raise ValueError(msg)
+
+    def in_span(self, span: Span) -> Problem:
+        """The same problem in coordinates of the rows' span."""
+        if not isinstance(self.n_components, str):
+            check_span(self.n_components, span.blocks.widths, span.source.X.shape[0])
+        whiten = "unit" if self.whiten == "full" else "done"
+        labels = list(range(span.blocks.n_features))
+        return replace(self, blocks=span.blocks, labels=labels, whiten=whiten)
 
     def choose_solver(self, solver: str) -> str:
         """The solver that "auto" stands for, checked against what is to be found."""
@@ -156,20 +169,34 @@ class Solution:
     values: list[Array]
     supports: list[Index]
     shrinkage: list[float]
-    count: int
+    scale: Array
+    count: float
     solver: str
 
+    def lifted(self, span: Span) -> Solution:
+        """The same directions for the original columns, from those in the rows' span."""
+        order = np.concatenate(span.original.columns)
+        return replace(
+            self,
+            mean=span.mean[order],
+            scale=span.deviation[order],
+            loadings=[span.loadings(b, L) for b, L in enumerate(self.loadings)],
+            supports=[np.arange(w) for w in span.original.widths],
+        )
 
-def shrinkages(problem: Problem, source: Source, c: CentredMoments) -> list[float]:
-    """Weight of the identity in each block's correlation."""
+
+def shrinkages(problem: Problem, source: Source, c: CentredMoments) -> list[float | None]:
+    """Weight of the identity in each block's correlation; None: as little as the numbers allow."""
     blocks = problem.blocks
-    if problem.whiten == "full" and problem.shrinkage == "auto":
+    if problem.whiten not in ("full", "unit"):
+        return [0.0] * len(blocks)
+    if problem.shrinkage == "auto":
         own = [c.covariance[b, b] for b in range(len(blocks))]
-        return ledoit_wolf_weights(source, blocks, c.mean, own, c.count)
-    return [float(problem.shrinkage) if problem.whiten == "full" else 0.0] * len(blocks)
+        return list(ledoit_wolf_weights(source, blocks, c.mean, own, c.count))
+    return [None if problem.shrinkage is None else float(problem.shrinkage)] * len(blocks)
 
 
-def whiteners_of(problem: Problem, c: CentredMoments, shrinkage: Sequence[float]) -> list[Whitener]:
+def whiteners_of(problem: Problem, c: CentredMoments, shrinkage: Sequence[float | None]) -> list[Whitener]:
     """One whitener per block."""
     return make_whiteners(c, problem.blocks, problem.whiten, shrinkage, problem.labels)
 
@@ -189,8 +216,9 @@ def fit_exact(problem: Problem, source: Source) -> Solution:
         total = source.moments(problem.blocks, own, weighted)
     c = centre(total)
     shrinkage = shrinkages(problem, source, c)
-    shape = shape_by_folds(problem, total, parts, whiteners_of(problem, c, shrinkage)) if parts else None
-    return solve_moments(problem, c, shrinkage, shape)
+    whiteners = whiteners_of(problem, c, shrinkage)
+    shape = shape_by_folds(problem, total, parts, whiteners) if parts else None
+    return solve_moments(problem, c, whiteners, shape)
 
 
 def shape_by_folds(
@@ -200,7 +228,7 @@ def shape_by_folds(
 
     All folds are whitened and scaled as the whole is, which has no part in y's dependence on x.
     """
-    y_scale = np.sqrt(total.y_variance)
+    y_scale = total.y_deviation
     folds = []
     for part in (p for p in parts if p.count):
         trained, held_out = (centre(m, y_scale) for m in (total - part, part))
@@ -217,7 +245,7 @@ def shape_by_folds(
     candidates: list[Callable[[list[Unfolded]], tuple[int, ...] | None]] = [lambda _: problem.counts]
     if isinstance(problem.n_selected, str):
         factors = _THRESHOLD_FACTORS if problem.n_selected == "auto" else (1.0,)
-        count = total.count * (_FOLDS - 1) // _FOLDS
+        count = total.count * (_FOLDS - 1) / _FOLDS
         candidates = [partial(threshold_counts, count=count, least=least, factor=f) for f in factors]
     best, rank, error = cross_validate_shape(folds, candidates, limit, paper=problem.selection == "paper")
     if error >= 0:
@@ -228,13 +256,13 @@ def shape_by_folds(
 def solve_moments(
     problem: Problem,
     c: CentredMoments,
-    shrinkage: list[float],
+    whiteners: Sequence[Whitener],
     shape: tuple[int, float | None] | None = None,
 ) -> Solution:
     """Directions from central moments; ``shape`` is a rank and threshold factor found before."""
     blocks = problem.blocks
-    whiteners = whiteners_of(problem, c, shrinkage)
-    _warn_constant(problem, np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))]))
+    variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
+    _warn_constant(problem, variance)
     unfolded = unfold_moments(c, whiteners, problem.wanted)
     rank = _rank(problem, unfolded, c.count, shape)
     counts = problem.counts
@@ -245,18 +273,21 @@ def solve_moments(
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
     if counts is not None:
         matrices, supports = select(unfolded, counts, paper=problem.selection == "paper")
-    directions, values = factor_blocks(matrices, rank)
+    ties = [w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
+    directions, values = factor_blocks(matrices, rank, ties)
     if counts is not None:
         for U, support in zip(directions, supports, strict=True):
             off = np.ones(len(U), dtype=bool)
             off[support] = False
             U[off] = 0.0
     loadings = [w.loadings(U) for w, U in zip(whiteners, directions, strict=True)]
-    return Solution(c.mean, loadings, values, supports, shrinkage, c.count, "exact")
+    shrinkage = [w.shrinkage for w in whiteners]
+    scale = np.sqrt(np.maximum(variance, 0.0))
+    return Solution(c.mean, loadings, values, supports, shrinkage, scale, c.count, "exact")
 
 
 def _rank(
-    problem: Problem, unfolded: list[Unfolded], count: int, shape: tuple[int, float | None] | None
+    problem: Problem, unfolded: list[Unfolded], count: float, shape: tuple[int, float | None] | None
 ) -> int:
     if not isinstance(problem.n_components, str):
         return int(problem.n_components)
@@ -278,6 +309,8 @@ def _warn_no_signal() -> None:
 
 
 def _warn_constant(problem: Problem, variance: Array) -> None:
+    if problem.whiten == "unit":  # said before, of the original columns
+        return
     warn_constant(variance, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
 
 
@@ -288,15 +321,13 @@ def fit_by_passes(
     problem.check_responses(source.encoder.n_responses)
     blocks = problem.blocks
     r = int(problem.n_components)
-    if problem.whiten == "full":
+    if problem.whiten in ("full", "unit"):
         own, _ = block_pairs(problem.wanted, len(blocks))
         c = centre(source.moments(blocks, own, ()))
-        shrinkage = shrinkages(problem, source, c)
-        whiteners = whiteners_of(problem, c, shrinkage)
+        whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
         mean, y_mean, y_scale, count = c.mean, c.y_mean, c.y_scale, c.count
         variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
     else:
-        shrinkage = [0.0] * len(blocks)
         table = source.columns()
         check_varies(table.y.variance)
         order = np.concatenate(blocks.columns)
@@ -314,4 +345,6 @@ def fit_by_passes(
         )
     loadings = [w.loadings(U) for w, U in zip(whiteners, directions, strict=True)]
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
-    return Solution(mean, loadings, values, supports, shrinkage, count, solver)
+    shrinkage = [w.shrinkage for w in whiteners]
+    scale = np.sqrt(np.maximum(variance, 0.0))
+    return Solution(mean, loadings, values, supports, shrinkage, scale, count, solver)

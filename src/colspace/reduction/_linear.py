@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .._rows import chunk_rows, is_dask
 from .._validation import check_table, feature_names, warn_constant
 from ..factor import Whitener, full_whitener
 from ._source import Source, ledoit_wolf_weights
+from ._span import Span, check_span, row_span
 
 Array = NDArray[np.float64]
 
@@ -54,6 +56,7 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     n_features_in_: int
     mean_: Array
+    scale_: Array
     components_: NDArray[Any]
 
     def transform(self, X: Any) -> Any:
@@ -61,6 +64,10 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
         return linear_transform(X, self.mean_, self.components_)
+
+    def _store_directions(self, loadings: Array, dtype: Any) -> None:
+        """Set ``components_`` from loadings (features x directions), signed by the largest per standard deviation."""
+        self.components_ = (loadings * direction_signs(loadings, self.scale_)).T.astype(dtype)
 
     @property
     def _n_features_out(self) -> int:
@@ -81,16 +88,25 @@ class BlockReductionMixin(LinearReductionMixin):
     blocks: Any
 
     def _store_blocks(
-        self, blocks: Blocks, loadings: Sequence[Array], values: Sequence[Array], mean: Array, dtype: Any
+        self,
+        blocks: Blocks,
+        loadings: Sequence[Array],
+        values: Sequence[Array],
+        mean: Array,
+        scale: Array,
+        dtype: Any,
     ) -> None:
         """Set the learned attributes from loadings in block order."""
         names, r = blocks.names, loadings[0].shape[1]
+        loadings = [L * direction_signs(L, scale[s]) for L, s in zip(loadings, blocks.slices, strict=True)]
         self.n_components_ = r
         self.loadings_ = {name: L.astype(dtype) for name, L in zip(names, loadings, strict=True)}
         self.singular_values_ = dict(zip(names, values, strict=True))
         self.blocks_ = dict(zip(names, blocks.columns, strict=True))
         self.mean_ = np.zeros(blocks.n_features)
-        self.mean_[np.concatenate(blocks.columns)] = mean
+        self.scale_ = np.zeros(blocks.n_features)
+        order = np.concatenate(blocks.columns)
+        self.mean_[order], self.scale_[order] = mean, scale
         self.components_ = np.zeros((len(blocks) * r, blocks.n_features), dtype=dtype)
         for b, (columns, L) in enumerate(zip(blocks.columns, loadings, strict=True)):
             self.components_[b * r : (b + 1) * r, columns] = L.T
@@ -103,6 +119,13 @@ class BlockReductionMixin(LinearReductionMixin):
         return np.asarray(
             [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
         )
+
+
+def direction_signs(loadings: Array, scale: Array) -> Array:
+    """Signs that make the largest loading per standard deviation of each direction positive."""
+    standard = loadings * scale[:, None]
+    top = standard[np.argmax(np.abs(standard), axis=0), np.arange(loadings.shape[1])]
+    return np.where(top < 0, -1.0, 1.0)
 
 
 def check_block_widths(n_components: int, blocks: Blocks) -> None:
@@ -124,18 +147,63 @@ def column_labels(estimator: Any) -> list[object]:
 
 
 def table_shrinkage(
-    source: Source, table: Blocks, mean: Array, covariance: Array, count: int, shrinkage: float | str
-) -> float:
+    source: Source, table: Blocks, mean: Array, covariance: Array, count: float, shrinkage: Any
+) -> float | None:
     """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto"."""
     if shrinkage != "auto":
-        return float(shrinkage)
+        return None if shrinkage is None else float(shrinkage)
     return ledoit_wolf_weights(source, table, mean, [covariance], count)[0]
 
 
 def table_whitener(
-    covariance: Array, count: int, shrinkage: float, labels: Sequence[object], **options: Any
+    source: Source,
+    covariance: Array,
+    rows: int,
+    shrinkage: float | None,
+    labels: Sequence[object],
+    **options: Any,
 ) -> Whitener:
-    """Whitener of a whole table; refuses a singular covariance, warns of constant columns."""
-    whitener = full_whitener(covariance, count, shrinkage, columns=labels, **options)
+    """Whitener of a whole table, or of its rows' span; warns of constant columns and of a singular covariance."""
+    if source.unit:
+        return full_whitener(covariance, rows, shrinkage or 0.0, unit=True, quiet=True)
     warn_constant(np.diag(covariance), labels)
-    return whitener
+    return full_whitener(covariance, rows, shrinkage, columns=labels, **options)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table as the estimators of one table see it: as it is, or in its rows' span when it is wide."""
+
+    source: Source
+    blocks: Blocks
+    span: Span | None
+    original: Blocks
+
+    @classmethod
+    def of(cls, source: Source, blocks: Blocks, shrinkage: Any, labels: Sequence[object]) -> Table:
+        """The table, checked; ``shrinkage`` zero refuses a wide one."""
+        span = row_span(source, blocks, shrinkage=shrinkage)
+        if span is None:
+            return cls(source, blocks, None, blocks)
+        warn_constant(span.deviation[np.concatenate(blocks.columns)], labels)
+        return cls(span.source, span.blocks, span, blocks)
+
+    def check_components(self, n_components: int) -> None:
+        """Refuse more directions than there are columns, or than the rows span."""
+        check_block_widths(n_components, self.original)
+        if self.span is not None:
+            check_span(n_components, self.blocks.widths, self.source.X.shape[0])
+
+    def mean(self, found: Array) -> Array:
+        """Means of the columns, in block order."""
+        return found if self.span is None else self.span.mean[np.concatenate(self.original.columns)]
+
+    def scale(self, covariance: Array) -> Array:
+        """Deviations of the columns, in block order."""
+        if self.span is None:
+            return np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return self.span.deviation[np.concatenate(self.original.columns)]
+
+    def loadings(self, L: Array, b: int = 0) -> Array:
+        """Directions for the original columns."""
+        return L if self.span is None else self.span.loadings(b, L)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
-from .._blocks import parse_blocks
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._blocks import Blocks, parse_blocks
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
-from ..factor import fix_signs, left_singular
+from ..factor import Whitener, break_ties, eigh, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._linear import (
     LinearReductionMixin,
-    check_block_widths,
+    Table,
     column_labels,
     table_shrinkage,
     table_whitener,
@@ -49,17 +49,20 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         Number of directions.
     residuals : bool, default=False
         Use the residuals of least squares on all columns in place of y (a second pass over the rows).
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
+        allow, 0 refuses a singular covariance.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
     eigenvalues_ : ndarray (n_components,)
         Signed, in units of y; for several responses the singular values of the standardised ones.
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     n_components_ : int
     shrinkage_ : float
 
@@ -79,10 +82,10 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "residuals": ["boolean"],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -90,7 +93,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         residuals: bool = False,
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -99,36 +102,59 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         self.response = response
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,), array (n, q), or class labels
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, type(self).__name__)
-        table = parse_blocks(None, self.n_features_in_)
-        check_block_widths(self.n_components, table)
+        labels = column_labels(self)
+        source = Source.of(X, y, self.response, type(self).__name__, weights=sample_weight, labels=labels)
+        view = Table.of(source, parse_blocks(None, self.n_features_in_), self.shrinkage, labels)
+        view.check_components(self.n_components)
+        source, table = view.source, view.blocks
         own = ((0, 0),)
         c = centre(source.moments(table, own, () if self.residuals else own))
         covariance = c.covariance[0, 0]
-        self.shrinkage_ = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
-        whitener = table_whitener(covariance, c.count, self.shrinkage_, column_labels(self))
+        shrinkage = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
+        whitener = table_whitener(source, covariance, c.rows, shrinkage, labels)
+        self.shrinkage_ = whitener.shrinkage
+        self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         if self.residuals:
-            coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
-            plan, rows = source.plan(table, own, own)
-            plan = replace(plan, shift_y=np.zeros_like(c.y_mean))
-            total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
-            c = residual_moments(total, c.y_scale)
+            c = self._residual_moments(source, table, c, whitener)
         hessians = whitener.both_sides(c.triple[0, 0], whitener)
-        directions, values = hessian_directions(hessians, self.n_components)
+        directions, values = hessian_directions(hessians, self.n_components, whitener.tie(covariance))
         self.n_components_ = self.n_components
         self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
-        self.mean_ = c.mean
-        self.components_ = whitener.loadings(directions).T.astype(table_dtype(X))
+        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
         return self
+
+    def _residual_moments(
+        self, source: Source, table: Blocks, c: CentredMoments, whitener: Whitener
+    ) -> CentredMoments:
+        """Central moments of the residuals of least squares; of y itself where those are nothing but rounding."""
+        own = ((0, 0),)
+        coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
+        plan, rows = source.plan(table, own, own)
+        plan = replace(plan, shift_y=np.zeros_like(c.y_mean), scale_y=c.y_scale)
+        total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
+        deviation = np.sqrt(np.diag(total.yy) / total.count)
+        exact = np.flatnonzero(deviation <= _NO_RESIDUAL)
+        if not exact.size:
+            return centre(total)
+        warnings.warn(
+            f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e} of its own), "
+            "so residuals=True leaves nothing to look at, and y itself is used. Remedies: residuals=False, or a "
+            "linear model",
+            UserWarning,
+            stacklevel=3,
+        )
+        return centre(source.moments(table, own, own))
 
 
 @dataclass(frozen=True)
@@ -140,36 +166,27 @@ class Residuals:
     y_mean: Array
     coefficients: Array
 
-    def __call__(self, X: Any, Y: Array) -> TripleMoments:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> TripleMoments:
         """Statistic of one chunk."""
         if sparse.issparse(X):
             fitted = X @ self.coefficients - self.mean @ self.coefficients
         else:
             fitted = (X - self.mean) @ self.coefficients
-        return self.plan(X, Y - self.y_mean - fitted)
+        return self.plan(X, Y - self.y_mean - fitted, weights)
 
 
-def residual_moments(total: TripleMoments, y_scale: Array) -> CentredMoments:
-    """Central moments of residuals; refuses residuals that are nothing but rounding."""
-    deviation = np.sqrt(np.diag(total.yy) / total.count)
-    exact = np.flatnonzero(deviation <= _NO_RESIDUAL * y_scale)
-    if exact.size:
-        msg = (
-            f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e}), so "
-            "residuals=True leaves nothing to look at. Remedies: residuals=False, or a linear model"
-        )
-        raise ValueError(msg)
-    return centre(total)
-
-
-def hessian_directions(hessians: Array, r: int) -> tuple[Array, Array]:
+def hessian_directions(hessians: Array, r: int, tie: Array | None = None) -> tuple[Array, Array]:
     """Leading directions of a stack of symmetric matrices (responses x features x features).
 
     One matrix: eigenvectors by modulus of their signed eigenvalues. Several: left singular vectors of
-    the matrices side by side.
+    the matrices side by side. ``tie`` orders directions of equal eigenvalues.
     """
     if len(hessians) > 1:
-        return left_singular(np.hstack(list(hessians)), r)
-    values, vectors = eigh((hessians[0] + hessians[0].T) / 2, check_finite=False)
-    leading = np.argsort(-np.abs(values), kind="stable")[:r]
-    return fix_signs(vectors[:, leading]), values[leading]
+        return left_singular(np.hstack(list(hessians)), r, tie)
+    H = (hessians[0] + hessians[0].T) / 2
+    values, vectors = eigh(H)
+    order = np.argsort(-np.abs(values), kind="stable")
+    U = vectors[:, order[:r]]
+    if tie is not None:
+        U = break_ties(values[order] ** 2, vectors[:, order], r, tie)
+    return U, np.einsum("ik,ij,jk->k", U, H, U)

@@ -15,7 +15,9 @@ from ..factor import (
     full_whitener,
     left_singular,
     select_rows,
+    singular_values,
     sparse_proxy,
+    svd,
 )
 from ..moments import CentredMoments
 
@@ -59,21 +61,21 @@ def make_whiteners(
     c: CentredMoments,
     blocks: Blocks,
     whiten: str | None,
-    shrinkage: Sequence[float],
+    shrinkage: Sequence[float | None],
     labels: Sequence[object],
 ) -> list[Whitener]:
-    """One whitener per block from its covariance."""
+    """One whitener per block from its covariance; "unit" whitens blocks that have the right units already."""
     found = []
     for b, name in enumerate(blocks.names):
         covariance = c.covariance[b, b]
-        if whiten == "full":
+        if whiten == "unit":
+            found.append(full_whitener(covariance, c.rows, shrinkage[b] or 0.0, unit=True, quiet=True))
+        elif whiten == "full":
             columns = [labels[i] for i in blocks.columns[b]]
             what = f"block {name!r}" if len(blocks) > 1 else "X"
             remedies = "shrinkage='auto' (or a number in (0, 1]), whiten='diagonal', or fewer columns"
             found.append(
-                full_whitener(
-                    covariance, c.count, shrinkage[b], what=what, columns=columns, remedies=remedies
-                )
+                full_whitener(covariance, c.rows, shrinkage[b], what=what, columns=columns, remedies=remedies)
             )
         elif whiten == "diagonal":
             found.append(diagonal_whitener(np.diag(covariance)))
@@ -136,20 +138,20 @@ def select(
     )
 
 
-def noise_edge(unfolded: Unfolded, count: int) -> float:
+def noise_edge(unfolded: Unfolded, count: float) -> float:
     """Largest singular value to expect without signal: (sqrt rows + sqrt columns)/sqrt m, 5 % added."""
     rows, columns = unfolded.matrix.shape
     return 1.05 * float(np.sqrt(rows) + np.sqrt(columns)) / np.sqrt(count)
 
 
-def threshold_rank(unfolded: Sequence[Unfolded], count: int, limit: int) -> int:
+def threshold_rank(unfolded: Sequence[Unfolded], count: float, limit: int) -> int:
     """The papers' rule: count singular values above the noise, the most over blocks."""
-    ranks = [int(np.sum(np.linalg.svd(u.matrix, compute_uv=False) > noise_edge(u, count))) for u in unfolded]
+    ranks = [int(np.sum(singular_values(u.matrix) > noise_edge(u, count))) for u in unfolded]
     return min(max(ranks), limit)
 
 
 def threshold_counts(
-    unfolded: Sequence[Unfolded], count: int, least: int, factor: float = 1.0
+    unfolded: Sequence[Unfolded], count: float, least: int, factor: float = 1.0
 ) -> tuple[int, ...]:
     """The papers' rule for selection: rows with an entry above the noise, sqrt(2 log(entries)/m)."""
     counts = []
@@ -167,7 +169,7 @@ def held_out_gain(trained: Sequence[Array], held_out: Sequence[Array], limit: in
     """
     total = np.zeros(limit)
     for M, out in zip(trained, held_out, strict=True):
-        U, s, Vt = np.linalg.svd(M, full_matrices=False)
+        U, s, Vt = svd(M)
         k = min(limit, len(s))
         agreement = np.einsum("ik,ik->k", U[:, :k], out @ Vt[:k].T)
         gain = np.cumsum(s[:k] ** 2 - 2.0 * s[:k] * agreement)
@@ -200,7 +202,9 @@ def cross_validate_shape(
     return int(best[0]), int(best[1]) + 1, float(errors.min())
 
 
-def factor_blocks(matrices: Sequence[Array], r: int) -> tuple[list[Array], list[Array]]:
-    """Leading left singular vectors and values of every block's matrix."""
-    pairs = [left_singular(M, r) for M in matrices]
+def factor_blocks(
+    matrices: Sequence[Array], r: int, ties: Sequence[Array]
+) -> tuple[list[Array], list[Array]]:
+    """Leading left singular vectors and values of every block's matrix; ``ties`` order directions of equal values."""
+    pairs = [left_singular(M, r, tie) for M, tie in zip(matrices, ties, strict=True)]
     return [U for U, _ in pairs], [s for _, s in pairs]

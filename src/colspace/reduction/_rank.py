@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import svd
+from scipy import sparse
 
+from .._blocks import Blocks
 from .._rows import reduce_rows
-from ..factor import Whitener
-from ..moments import TriplePlan, centre
+from ..factor import Whitener, singular_values, spectral_norm, svd
+from ..moments import CentredMoments, TripleMoments, TriplePlan
 from ._proxies import block_pairs, unfold_moments
+from ._source import Folds, Source
 
 Array = NDArray[np.float64]
+
+# bytes of moments that one pass over rows outside memory may add up
+_PASS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -44,64 +52,214 @@ class RankTest:
     alpha: float
 
 
-def _matrices(Z: Array, Y: Array, slices: tuple[slice, ...], wanted: frozenset[str]) -> list[Array]:
-    """The moments of whitened data, block by block."""
+def zero_plan(slices: tuple[slice, ...], q: int, wanted: frozenset[str]) -> TriplePlan:
+    """Moments of data that are centred and scaled as a whole."""
     _, weighted = block_pairs(wanted, len(slices))
-    zero = np.zeros(Z.shape[1])
-    plan = TriplePlan(slices, None, zero, np.zeros(Y.shape[1]), (), weighted)
-    c = centre(reduce_rows(plan, Z, Y), y_scale=np.ones(Y.shape[1]))
-    identity = [Whitener(np.ones(s.stop - s.start)) for s in slices]
+    zero = np.zeros(slices[-1].stop)
+    return TriplePlan(slices, None, zero, np.zeros(q), (), weighted)
+
+
+def centred_matrices(m: TripleMoments, wanted: frozenset[str]) -> list[Array]:
+    """The moments of whitened, centred rows, block by block."""
+    c = CentredMoments(
+        rows=m.rows,
+        count=m.count,
+        mean=m.shift_x,
+        y_mean=m.shift_y,
+        y_scale=np.ones_like(m.shift_y),
+        linear=m.xy / m.count,
+        covariance={},
+        triple={pair: g / m.count for pair, g in m.xyx.items()},
+        slices=m.slices,
+    )
+    identity = [Whitener(np.ones(s.stop - s.start)) for s in m.slices]
     return [u.matrix for u in unfold_moments(c, identity, wanted)]
 
 
+class WhitenedRows(Protocol):
+    """Whitened, centred rows with standardised responses, whose rows can be permuted."""
+
+    def observed(self) -> list[Array]:
+        """Moments as they are, block by block."""
+
+    def rotate(self, bases: Sequence[Array]) -> WhitenedRows:
+        """The rows in other orthonormal coordinates."""
+
+    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
+        """Moments after y and the k leading coordinates of each block were permuted together against the rest."""
+
+
+def shuffled(Z: Array, order: NDArray[np.intp], slices: tuple[slice, ...], k: int) -> Array:
+    """Z with the rows of its k leading coordinates of every block permuted."""
+    if not k:
+        return Z
+    leading = np.concatenate([np.arange(s.start, s.start + k) for s in slices])
+    out = Z.copy()
+    out[:, leading] = Z[np.ix_(order, leading)]
+    return out
+
+
+@dataclass(frozen=True)
+class RowsInMemory:
+    """Whitened rows of a table in memory; permutations are of all rows."""
+
+    Z: Array
+    Y: Array
+    slices: tuple[slice, ...]
+    wanted: frozenset[str]
+
+    def _matrices(self, Z: Array, Y: Array) -> list[Array]:
+        return centred_matrices(
+            reduce_rows(zero_plan(self.slices, Y.shape[1], self.wanted), Z, Y), self.wanted
+        )
+
+    def observed(self) -> list[Array]:
+        """Moments as they are, block by block."""
+        return self._matrices(self.Z, self.Y)
+
+    def rotate(self, bases: Sequence[Array]) -> RowsInMemory:
+        """The rows in other orthonormal coordinates."""
+        Z = np.hstack([self.Z[:, s] @ U for s, U in zip(self.slices, bases, strict=True)])
+        return RowsInMemory(Z, self.Y, self.slices, self.wanted)
+
+    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
+        """Moments of permuted rows."""
+        for _ in range(times):
+            order = rng.permutation(len(self.Z))
+            yield self._matrices(shuffled(self.Z, order, self.slices, k), self.Y[order])
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Statistic of a chunk: its moments under permutations of its own rows, one for each seed (None: as they are).
+
+    Rows are exchangeable under the hypothesis, so permutations that keep chunks apart are as valid as others.
+    """
+
+    mean: Array
+    order: Any
+    whiteners: tuple[Whitener, ...]
+    bases: tuple[Array, ...] | None
+    y_mean: Array
+    y_scale: Array
+    slices: tuple[slice, ...]
+    wanted: frozenset[str]
+    k: int = 0
+    seeds: tuple[int | None, ...] = (None,)
+
+    def whitened(self, X: Any) -> Array:
+        """The rows of a chunk, whitened and rotated."""
+        X = X if self.order is None else X[:, self.order]
+        Z = np.subtract(X.toarray() if sparse.issparse(X) else X, self.mean, dtype=np.float64)
+        parts = [w.apply(Z[:, s].T).T for w, s in zip(self.whiteners, self.slices, strict=True)]
+        if self.bases is not None:
+            parts = [A @ U for A, U in zip(parts, self.bases, strict=True)]
+        return np.hstack(parts)
+
+    def __call__(self, X: Any, Y: Array) -> Folds:
+        """Moments for every seed."""
+        Z, V = self.whitened(X), (Y - self.y_mean) / self.y_scale
+        plan = zero_plan(self.slices, V.shape[1], self.wanted)
+        content = crc32(np.ascontiguousarray(Z[: min(len(Z), 8)]).tobytes())
+        parts = []
+        for seed in self.seeds:
+            if seed is None:
+                parts.append(plan(Z, V))
+                continue
+            order = np.random.default_rng([seed, content]).permutation(len(Z))
+            parts.append(plan(shuffled(Z, order, self.slices, self.k), V[order]))
+        return Folds(tuple(parts))
+
+
+@dataclass(frozen=True)
+class RowsByPasses:
+    """Whitened rows that stay where they are (Dask, CSR); permutations are within chunks of rows."""
+
+    source: Source
+    statistic: Shuffled
+
+    def observed(self) -> list[Array]:
+        """Moments as they are, block by block."""
+        return next(self._matrices(0, (None,)))
+
+    def _matrices(self, k: int, seeds: tuple[int | None, ...]) -> Iterator[list[Array]]:
+        for m in self.source.reduce(replace(self.statistic, k=k, seeds=seeds)).parts:
+            yield centred_matrices(m, self.statistic.wanted)
+
+    def rotate(self, bases: Sequence[Array]) -> RowsByPasses:
+        """The rows in other orthonormal coordinates."""
+        return RowsByPasses(self.source, replace(self.statistic, bases=tuple(bases)))
+
+    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
+        """Moments of permuted rows, as many permutations a pass as fit in memory."""
+        size = 8 * len(self.statistic.y_mean) * self.statistic.slices[-1].stop ** 2
+        batch = max(1, _PASS_BYTES // size)
+        for start in range(0, times, batch):
+            seeds = tuple(int(rng.integers(2**31)) for _ in range(min(batch, times - start)))
+            yield from self._matrices(k, seeds)
+
+
+def whitened_rows(
+    source: Source,
+    blocks: Blocks,
+    whiteners: Sequence[Whitener],
+    wanted: frozenset[str],
+    moments: CentredMoments,
+) -> WhitenedRows:
+    """The rows of a source, whitened; in memory if they are a dense array."""
+    statistic = Shuffled(
+        mean=moments.mean,
+        order=blocks.order,
+        whiteners=tuple(whiteners),
+        bases=None,
+        y_mean=moments.y_mean,
+        y_scale=moments.y_scale,
+        slices=blocks.slices,
+        wanted=wanted,
+    )
+    if source.dask or sparse.issparse(source.X):
+        return RowsByPasses(source, statistic)
+    Y = (source.y - moments.y_mean) / moments.y_scale
+    return RowsInMemory(statistic.whitened(source.X), Y, blocks.slices, wanted)
+
+
 def _spectrum(matrices: list[Array], length: int) -> Array:
-    return np.sqrt(sum(np.linalg.svd(M, compute_uv=False)[:length] ** 2 for M in matrices))
+    return np.sqrt(sum(singular_values(M)[:length] ** 2 for M in matrices))
 
 
 def permutation_rank_test(
-    Z: Array,
-    Y: Array,
-    slices: tuple[slice, ...],
-    wanted: frozenset[str],
+    rows: WhitenedRows,
     *,
     n_permutations: int,
     alpha: float,
     max_components: int,
     rng: np.random.Generator,
 ) -> RankTest:
-    """Test rank <= k for k = 0, 1, ... on whitened rows Z and standardised responses Y.
+    """Test rank <= k for k = 0, 1, ... on whitened rows and standardised responses.
 
     The statistic is the sum over blocks of squared top singular values of the moments off the k leading
     directions. Under the hypothesis the remaining coordinates are independent of y and of the leading ones,
     so their rows may be permuted against both: exact at k = 0; for k > 0 slightly conservative, since
     only the observed statistic has had its k leading directions fitted.
     """
-    m = len(Z)
-    observed = _matrices(Z, Y, slices, wanted)
+    observed = rows.observed()
     length = min(max_components + 1, *(min(M.shape) for M in observed))
-    bases = [svd(M, full_matrices=True)[0] for M in observed]
     spectrum = _spectrum(observed, length)
-    Z = np.hstack([Z[:, s] @ U for s, U in zip(slices, bases, strict=True)])
+    rows = rows.rotate([svd(M, full_matrices=True)[0] for M in observed])
     p_values: list[float] = []
     statistics: list[float] = []
     null_statistics: list[Array] = []
     null_spectrum = np.zeros((n_permutations, length))
     for k in range(length):
         statistic = float(spectrum[k] ** 2)
-        leading = np.concatenate([np.arange(s.start, s.start + k) for s in slices])
         null = np.zeros(n_permutations)
-        for i in range(n_permutations):
-            order = rng.permutation(m)
-            shuffled = Z
-            if k:
-                shuffled = Z.copy()
-                shuffled[:, leading] = Z[np.ix_(order, leading)]
-            matrices = [M[k:] for M in _matrices(shuffled, Y[order], slices, wanted)]
+        for i, whole in enumerate(rows.permuted(k, rng, n_permutations)):
+            matrices = [M[k:] for M in whole]
             if k == 0:
                 null_spectrum[i] = _spectrum(matrices, length)
                 null[i] = null_spectrum[i, 0] ** 2
             else:
-                null[i] = sum(np.linalg.norm(M, 2) ** 2 for M in matrices)
+                null[i] = sum(spectral_norm(M) ** 2 for M in matrices)
         p = (1.0 + np.sum(null >= statistic)) / (1.0 + n_permutations)
         p_values.append(float(p))
         statistics.append(statistic)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from dataclasses import replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,18 +13,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_blocks
+from .._containers import as_column
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
-from ..factor import Whitener, fix_signs
+from ..factor import Whitener, left_singular
 from ..moments import centre
 from ._linear import (
     LinearReductionMixin,
+    Table,
     column_labels,
+    direction_signs,
     linear_transform,
     table_whitener,
 )
 from ._source import Source
+from ._span import check_span
 
 Array = NDArray[np.float64]
 
@@ -33,20 +38,22 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
 
     Minimises, over coefficient matrices of rank ``n_components``,
 
-    .. math:: E\,\|y - B^\top x\|_\Gamma^2 + \alpha\, \frac{\operatorname{tr} \Sigma}{p}\, \|B\|_\Gamma^2,
+    .. math:: E\,\|y - B^\top x\|_\Gamma^2 + \alpha\, \|D B\|_\Gamma^2,
 
-    centred, with the covariance :math:`\Sigma` of the p columns. Only second moments are needed: one
-    pass over the rows.
+    centred, with the standard deviations D of the columns, so that units do not matter. Only second moments are
+    needed: one pass over the rows.
 
     Parameters
     ----------
     n_components : int, default=1
         Rank of the coefficients, at most the number of columns and of responses.
-    alpha : float, default=0.0
-        Ridge penalty relative to the average variance of the columns.
-    weighting : {"identity", "inverse"}, default="identity"
-        Weight :math:`\Gamma` of the responses. "identity" is least squares; "inverse" is the inverse of their
-        covariance, so units do not matter and the directions are those of canonical correlation.
+    alpha : float or None, default=None
+        Ridge penalty on standardised columns. None is as little as the numbers allow (nothing where the covariance is
+        regular); 0 refuses a singular covariance.
+    weighting : {"unit", "identity", "inverse"}, default="unit"
+        Weight :math:`\Gamma` of the responses. "unit" gives each unit variance, so that their units do not matter;
+        "identity" is plain least squares; "inverse" is the inverse of their covariance, and the
+        directions are those of canonical correlation.
 
     Attributes
     ----------
@@ -57,8 +64,9 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
     y_loadings_ : ndarray (n_responses, n_components)
         How each response follows the directions.
     singular_values_ : ndarray (n_components,)
-        With "inverse" weighting and ``alpha=0`` the canonical correlations.
-    mean_ : ndarray (n_features,)
+        With "inverse" weighting and no ridge the canonical correlations.
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     y_mean_ : ndarray (n_responses,)
     n_components_ : int
 
@@ -84,27 +92,31 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "weighting": [StrOptions({"identity", "inverse"})],
+        "n_components": [whole(1)],
+        "alpha": [Interval(Real, 0, None, closed="left"), None],
+        "weighting": [StrOptions({"unit", "identity", "inverse"})],
     }
 
-    def __init__(self, n_components: int = 1, *, alpha: float = 0.0, weighting: str = "identity") -> None:
+    def __init__(self, n_components: int = 1, *, alpha: float | None = None, weighting: str = "unit") -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.weighting = weighting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the coefficients.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,) or (n, q) of numbers
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, None, type(self).__name__, tails=False)
+        labels = column_labels(self)
+        name = type(self).__name__
+        source = Source.of(X, y, None, name, tails=False, weights=sample_weight, labels=labels, codes=None)
         if source.encoder.labels:
             msg = (
                 "y holds class labels, but a regression needs numbers. Remedies: encode them "
@@ -118,22 +130,39 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
                 f"{p} columns (n_features = {p}). Remedies: lower n_components, or more responses"
             )
             raise ValueError(msg)
-        total = source.moments(parse_blocks(None, p), ((0, 0),), ())
-        c = centre(total, y_scale=np.ones(q))
+        shrinkage = None if self.alpha is None else self.alpha / (1.0 + self.alpha)
+        view = Table.of(source, parse_blocks(None, p), shrinkage, labels)
+        if view.span is not None:
+            check_span(self.n_components, view.blocks.widths, view.source.X.shape[0])
+        total = view.source.moments(view.blocks, ((0, 0),), ())
+        c = centre(total)
         covariance = c.covariance[0, 0]
-        whitener = ridge_whitener(covariance, c.count, self.alpha, column_labels(self))
+        remedies = "alpha > 0, or fewer columns"
+        whitener = table_whitener(view.source, covariance, c.rows, shrinkage, labels, remedies=remedies)
+        whitener = replace(whitener, scale=whitener.scale * np.sqrt(1.0 + (self.alpha or 0.0)))
+        # in units of the responses' deviations
         root = np.eye(q)
-        if self.weighting == "inverse":
+        if self.weighting == "identity":
+            root = np.diag(c.y_scale.max() / c.y_scale)
+        elif self.weighting == "inverse":
             shift = total.y / total.count
-            root = response_root(total.yy / total.count - np.outer(shift, shift))
-        directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components)
+            spread = c.y_scale / total.scale_y
+            root = response_root((total.yy / total.count - np.outer(shift, shift)) / spread / spread[:, None])
+        tie = whitener.tie(covariance)
+        directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components, tie)
+        self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
+        directions, loadings = view.loadings(directions), loadings * c.y_scale[:, None]
+        signs = direction_signs(directions, self.scale_)
+        directions, loadings = directions * signs, loadings * signs
+        if self.weighting == "identity":
+            values = values * c.y_scale.max()
         dtype = table_dtype(X)
-        flat = (y if is_dask(y) else np.asarray(y)).ndim == 1
+        flat = (y if is_dask(y) else as_column(y).values).ndim == 1
         coef = loadings @ directions.T
-        intercept = c.y_mean - coef @ c.mean
+        intercept = c.y_mean - coef @ self.mean_
         self.n_components_ = self.n_components
         self.singular_values_ = values
-        self.mean_, self.y_mean_ = c.mean, c.y_mean
+        self.y_mean_ = c.y_mean
         self.components_ = directions.T.astype(dtype)
         self.y_loadings_ = loadings.astype(dtype)
         self.coef_ = (coef[0] if flat else coef).astype(dtype)
@@ -149,20 +178,11 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         return out[:, 0] if self.coef_.ndim == 1 else out
 
 
-def ridge_whitener(covariance: Array, count: int, alpha: float, labels: list[object]) -> Whitener:
-    """Whitener of Sigma + alpha tr(Sigma)/p I."""
-    p = covariance.shape[0]
-    if alpha > 0:
-        # the ridge makes the matrix regular whatever the number of rows
-        covariance, count = covariance + alpha * np.trace(covariance) / p * np.eye(p), max(count, p + 1)
-    return table_whitener(covariance, count, 0.0, labels, remedies="alpha > 0, or fewer columns")
-
-
 def response_root(covariance: Array) -> Array:
     """Lower triangular L with L L' = Cov(y); refuses a singular one."""
     scale = np.sqrt(np.diag(covariance))
     try:
-        root = cholesky(covariance / np.outer(scale, scale), lower=True, check_finite=False)
+        root = cholesky(covariance / scale / scale[:, None], lower=True)
     except LinAlgError:
         root = np.zeros((1, 1))
     if np.diag(root).min() ** 2 < 1e-13:
@@ -174,14 +194,16 @@ def response_root(covariance: Array) -> Array:
     return root * scale[:, None]
 
 
-def reduced_rank(whitener: Whitener, cross: Array, root: Array, r: int) -> tuple[Array, Array, Array]:
+def reduced_rank(
+    whitener: Whitener, cross: Array, root: Array, r: int, tie: Array
+) -> tuple[Array, Array, Array]:
     """Rank-r coefficients as (directions, y loadings, singular values): B' = loadings directions'.
 
     With W'W = (Sigma + ridge)^-1, cross = Sigma_xy and Gamma^-1 = root root' the matrix
     W Sigma_xy root^-T = U S V' is cut to rank r: directions W'U, loadings root V S. V are the leading
-    eigenvectors of B'(Sigma + ridge) B for the full-rank B, in the coordinates of the weighted responses.
+    eigenvectors of B'(Sigma + ridge) B for the full-rank B, in the coordinates of the weighted responses. ``tie``
+    orders directions of equal values.
     """
     weighted = solve_triangular(root, whitener.apply(cross).T, lower=True, check_finite=False).T
-    U, s, Vt = np.linalg.svd(weighted, full_matrices=False)
-    signs = np.sign(np.sum(fix_signs(U) * U, axis=0))[:r]
-    return whitener.loadings(U[:, :r] * signs), root @ (Vt[:r].T * (s[:r] * signs)), s[:r]
+    U, s = left_singular(weighted, r, tie)
+    return whitener.loadings(U), root @ (weighted.T @ U), s

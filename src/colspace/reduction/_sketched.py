@@ -24,6 +24,12 @@ def _centred(X: Any, mean: Array, order: Any) -> tuple[Any, Array | None]:
     return (X, mean) if sparse.issparse(X) else (np.subtract(X, mean, dtype=np.float64), None)
 
 
+def _standard(Y: Array, mean: Array, scale: Array, weights: Array | None) -> Array:
+    """The standardised responses, each row times its weight."""
+    V = (Y - mean) / scale
+    return V if weights is None else V * weights[:, None]
+
+
 def _times(X: Any, mean: Array | None, right: Any) -> Array:
     """(X - mean) right."""
     product = X @ right
@@ -50,9 +56,9 @@ class _Forward:
     y_scale: Array
     n_blocks: int
 
-    def __call__(self, X: Any, Y: Array) -> Array:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         Z, mean = _centred(X, self.mean, self.order)
-        V = (Y - self.y_mean) / self.y_scale
+        V = _standard(Y, self.y_mean, self.y_scale, weights)
         m, q = V.shape
         T = (_times(Z, mean, self.right) + self.constant).reshape(m, self.n_blocks, q, -1)
         T = np.einsum("mbqk,mq->mbk", T, V)
@@ -69,9 +75,9 @@ class _Adjoint:
     y_mean: Array
     y_scale: Array
 
-    def __call__(self, X: Any, Y: Array) -> Array:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         Z, mean = _centred(X, self.mean, self.order)
-        V = (Y - self.y_mean) / self.y_scale
+        V = _standard(Y, self.y_mean, self.y_scale, weights)
         T = _times(Z, mean, self.right)
         T = (V[:, :, None] * T[:, None, :]).reshape(len(V), -1)
         return np.vstack([_transposed(Z, mean, T), T.sum(axis=0)])
@@ -86,7 +92,7 @@ def fit_sketched(
     mean: Array,
     y_mean: Array,
     y_scale: Array,
-    count: int,
+    count: float,
     r: int,
     n_power: int,
     method: str,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,14 +15,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from .._blocks import Blocks, parse_blocks
-from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._rows import CHUNK_BYTES
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
-from ..moments import SlicedMoments, sliced_moments
+from ..moments import QuantileSummary, SlicedMoments, quantile_summary, sliced_moments
 from ._linear import (
     LinearReductionMixin,
-    check_block_widths,
+    Table,
     column_labels,
     table_shrinkage,
     table_whitener,
@@ -39,10 +40,10 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     _kernel: Callable[[SlicedMoments, Whitener], Array]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_slices": [Interval(Integral, 2, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "n_components": [whole(1)],
+        "n_slices": [whole(2)],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -50,7 +51,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         n_slices: int = 10,
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -59,32 +60,49 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         self.response = response
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix
+        X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,), array (n, q), or class labels
+            The slices of a Dask collection are exact up to 10,000 distinct values of y, and off by at most a
+            thousandth of the rows beyond.
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
-        name = type(self).__name__
-        refuse_dask(X, y, name)
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, name, tails=False)
-        table = parse_blocks(None, self.n_features_in_)
-        check_block_widths(self.n_components, table)
-        slices, counts = slice_responses(source.y, self.n_slices, labels=source.encoder.labels)
-        m = collect_slices(source, table, slices, sum(counts), second=self._second)
+        labels = column_labels(self)
+        name = type(self).__name__
+        source = Source.of(
+            X,
+            y,
+            self.response,
+            name,
+            tails=False,
+            weights=sample_weight,
+            labels=labels,
+            codes=max(3, self.n_slices + 1),  # fewer values have a slice each, as labels have
+        )
+        view = Table.of(source, parse_blocks(None, self.n_features_in_), self.shrinkage, labels)
+        view.check_components(self.n_components)
+        source, table = view.source, view.blocks
+        slicer = make_slicer(source, self.n_slices)
+        m = collect_slices(source, table, slicer, second=self._second)
+        counts = slicer.counts
         _warn_thin_slices(m, counts)
         covariance = m.covariance
-        self.shrinkage_ = table_shrinkage(source, table, m.mean, covariance, m.n_rows, self.shrinkage)
-        whitener = table_whitener(covariance, m.n_rows, self.shrinkage_, column_labels(self))
+        shrinkage = table_shrinkage(source, table, m.mean, covariance, m.n_rows, self.shrinkage)
+        whitener = table_whitener(source, covariance, m.rows, shrinkage, labels)
+        self.shrinkage_ = whitener.shrinkage
         self.n_components_ = min(self.n_components, self._most(counts))
-        directions, values = left_singular(self._kernel(m, whitener), self.n_components_)
+        kernel = self._kernel(m, whitener)
+        directions, values = left_singular(kernel, self.n_components_, whitener.tie(covariance))
         self.eigenvalues_ = values
         self.n_slices_ = counts[0] if len(counts) == 1 else np.array(counts)
-        self.mean_ = m.mean
-        self.components_ = whitener.loadings(directions).T.astype(table_dtype(X))
+        self.mean_, self.scale_ = view.mean(m.mean), view.scale(covariance)
+        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
         return self
 
     def _most(self, counts: list[int]) -> int:
@@ -112,17 +130,20 @@ class SlicedInverse(_SlicedReduction):
         in one slice, the one that holds the middle of them; a y with at most ``n_slices`` values has
         one slice per value, class labels have one per class. Several responses are sliced one by
         one and their matrices added.
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
+        allow, 0 refuses a singular covariance.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
     components_ : ndarray (n_components_, n_features)
     eigenvalues_ : ndarray (n_components_,)
         Between 0 and 1 for one response.
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     n_components_ : int
     n_slices_ : int, or ndarray of int with several responses
     shrinkage_ : float
@@ -182,16 +203,19 @@ class SlicedAverage(_SlicedReduction):
         in one slice, the one that holds the middle of them; a y with at most ``n_slices`` values has
         one slice per value, class labels have one per class. Several responses are sliced one by
         one and their matrices added.
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
+        allow, 0 refuses a singular covariance.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
     components_ : ndarray (n_components_, n_features)
     eigenvalues_ : ndarray (n_components_,)
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     n_components_ : int
     n_slices_ : int, or ndarray of int with several responses
     shrinkage_ : float
@@ -231,77 +255,120 @@ def average_kernel(weights: Array, overall: Array, covariances: Array) -> Array:
     return np.einsum("h,hij,hjk->ik", weights, spread, spread, optimize=True)
 
 
-def slice_numbers(y: Array, n_slices: int) -> tuple[Index, int]:
-    """Slice of each row, and how many there are: equal parts of the order of y, ties kept together.
+def slice_edges(values: Array, weights: Array, n_slices: int) -> Array:
+    """The largest values of all slices but the last: equal parts of the weight of ordered values, ties together.
+
+    A value is in the slice that holds the middle of its weight; at most ``n_slices`` values are slices of their own.
 
     Examples
     --------
     >>> import numpy as np
-    >>> slice_numbers(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), 2)
-    (array([0, 0, 0, 1, 1]), 2)
-    >>> slice_numbers(np.array([0.0, 0.0, 0.0, 7.0, 8.0, 9.0]), 3)
-    (array([0, 0, 0, 1, 2, 2]), 3)
+    >>> slice_edges(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 2)
+    array([3.])
+    >>> slice_edges(np.array([0.0, 7.0, 8.0, 9.0]), np.array([3.0, 1.0, 1.0, 1.0]), 3)
+    array([0., 7.])
     """
-    values, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(values) <= n_slices:
-        return inverse.astype(np.intp), len(values)
-    parts = np.repeat(np.arange(n_slices), [len(p) for p in np.array_split(np.empty(len(y)), n_slices)])
-    middle = np.cumsum(counts) - counts + (counts - 1) // 2
-    used, numbers = np.unique(parts[middle], return_inverse=True)
-    return numbers[inverse].astype(np.intp), len(used)
+        return values[:-1]
+    share = (np.cumsum(weights) - weights / 2) / weights.sum()
+    part = np.ceil(np.round(share * n_slices, 9)).astype(np.intp)
+    return values[:-1][np.diff(part) > 0]
 
 
-def slice_responses(Y: Array, n_slices: int, *, labels: bool) -> tuple[Index, list[int]]:
-    """Slice numbers (rows x responses), counted on from response to response, and slices per response."""
-    if labels:
-        numbers = Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
-        return numbers[:, None], [max(2, Y.shape[1])]
-    found = [slice_numbers(y, n_slices) for y in Y.T]
-    counts = [count for _, count in found]
-    starts = np.cumsum(counts) - counts
-    return np.column_stack([numbers + s for (numbers, _), s in zip(found, starts, strict=True)]), counts
+@dataclass(frozen=True)
+class Slicer:
+    """Slice numbers of rows, counted on from response to response; ``edges`` None: y holds class labels."""
+
+    edges: tuple[Array, ...] | None
+    n_classes: int = 0
+
+    @property
+    def counts(self) -> list[int]:
+        """Slices per response."""
+        return [self.n_classes] if self.edges is None else [len(e) + 1 for e in self.edges]
+
+    def __call__(self, Y: Array) -> Index:
+        """Slices of rows, rows x responses."""
+        if self.edges is None:
+            numbers = Y[:, 0].astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+            return numbers[:, None]
+        counts = self.counts
+        starts = np.cumsum(counts) - counts
+        return np.column_stack(
+            [
+                np.searchsorted(edges, y, side="left") + s
+                for edges, y, s in zip(self.edges, Y.T, starts, strict=True)
+            ]
+        )
+
+
+def make_slicer(source: Source, n_slices: int) -> Slicer:
+    """Slices from the order of the responses: of all rows, or of summaries that merge for Dask collections."""
+    q = source.encoder.n_responses
+    if source.encoder.labels:
+        return Slicer(None, max(2, q))
+    if source.dask:
+        summary = source.reduce(_response_quantiles)
+        return Slicer(tuple(slice_edges(c.values, c.weights, n_slices) for c in summary.columns))
+    edges = []
+    for y in source.y.T:
+        values, inverse = np.unique(y, return_inverse=True)
+        edges.append(slice_edges(values, np.bincount(inverse, source.weights).astype(np.float64), n_slices))
+    return Slicer(tuple(edges))
+
+
+def _response_quantiles(X: Any, Y: Array, weights: Array | None = None) -> QuantileSummary:
+    return quantile_summary(Y, weights)
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """``plan(X, Y, weights)``: the moments of a chunk within slices of its responses."""
+
+    slicer: Slicer
+    statistic: Callable[..., SlicedMoments]
+    y_mean: Array
+    y_scale: Array
+    responses: bool
+
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> SlicedMoments:
+        """Statistic of one chunk."""
+        V = (Y - self.y_mean) / self.y_scale if self.responses else None
+        return self.statistic(X, self.slicer(Y), V, weights)
 
 
 def collect_slices(
-    source: Source,
-    table: Blocks,
-    slices: Index,
-    n_slices: int,
-    *,
-    second: bool = False,
-    responses: bool = False,
+    source: Source, table: Blocks, slicer: Slicer, *, second: bool = False, responses: bool = False
 ) -> SlicedMoments:
-    """Moments within slices of the columns of a table in memory, in one pass over its rows.
+    """Moments within slices of the columns of a table, in one pass over its rows.
 
-    ``second``: with products of columns in each slice. ``responses``: with products of columns and y.
+    ``second``: with products of columns in each slice. ``responses``: with products of columns and
+    responses, these centred and divided as ``source.response_units`` says.
     """
+    y_mean, y_scale = source.response_units()
+    statistic = slice_statistic(source, table, sum(slicer.counts), second=second)
+    rows = max(256, CHUNK_BYTES // (8 * sum(table.widths)))
+    return source.reduce(SlicePlan(slicer, statistic, y_mean, y_scale, responses), chunk=rows)
+
+
+def slice_statistic(
+    source: Source, table: Blocks, n_slices: int, *, second: bool = False
+) -> Callable[..., SlicedMoments]:
+    """``sliced_moments`` for the columns of a table."""
     shift = source.columns().x.mean if sparse.issparse(source.X) else source.shift()
-    statistic = partial(
+    return partial(
         sliced_moments,
         n_slices=n_slices,
         shift=shift if table.order is None else shift[table.order],
         second=second,
         order=table.order,
     )
-    rows = max(256, CHUNK_BYTES // (8 * sum(table.widths)))
-    Y = (source.y - source.y.mean(axis=0),) if responses else ()
-    return reduce_rows(statistic, source.X, slices, *Y, chunk=rows)
-
-
-def refuse_dask(X: Any, y: Any, caller: str) -> None:
-    """Slices need the order of all of y."""
-    if is_dask(X) or is_dask(y):
-        msg = (
-            f"{caller} cuts the ordered response into slices, which needs all rows in memory, but got a Dask "
-            "collection. Remedies: load it (X.compute(), y.compute()), or use JointReduction, which takes Dask"
-        )
-        raise TypeError(msg)
 
 
 def _warn_thin_slices(m: SlicedMoments, counts: list[int]) -> None:
-    if m.n_rows < 2 * max(counts):
+    if m.rows < 2 * max(counts):
         warnings.warn(
-            f"{m.n_rows} rows in {max(counts)} slices: fewer than two rows per slice tell nothing about how the "
+            f"{m.rows} rows in {max(counts)} slices: fewer than two rows per slice tell nothing about how the "
             "columns move with y. Remedies: fewer slices (n_slices), or more rows",
             UserWarning,
             stacklevel=4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,20 +13,24 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
+from .._containers import as_column
 from .._response import is_gap
-from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, feature_names, table_dtype
-from ..factor import Whitener, full_whitener, left_singular
+from .._rows import is_dask, reduce_rows
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._validation import check_table, check_weights, feature_names, table_dtype
+from ..factor import eigh, fix_signs
 from ..moments import SlicedMoments, centre, clear_flat
 from ._linear import (
     BlockReductionMixin,
+    Table,
     check_block_widths,
     column_labels,
+    linear_transform,
     table_shrinkage,
     table_whitener,
 )
-from ._sliced import collect_slices, refuse_dask, slice_responses
-from ._source import Source
+from ._sliced import collect_slices, make_slicer, slice_statistic
+from ._source import Source, weighted_rows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -51,17 +55,20 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         in column names. None is one block. The key "drop" leaves columns out.
     n_slices : int, default=1
         Slices of y that serve as sub-populations beside the whole, cut as in SlicedInverse; 1 is none.
-    shrinkage : float in [0, 1] or "auto", default=0.0
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y. "labels" takes numbers as class labels; strings and booleans always are.
+    shrinkage : float in [0, 1], "auto" or None, default=None
+        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
+        allow, 0 refuses a singular covariance.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
+        Numbers that look like codes of classes get a warning, which "numbers" silences.
 
     Attributes
     ----------
     loadings_ : dict of str to ndarray (columns of the block, n_components)
     components_ : ndarray (blocks * n_components, n_features)
     singular_values_ : dict of str to ndarray
-    mean_ : ndarray (n_features,)
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     blocks_ : dict of str to ndarray
         Columns of each block.
     n_components_ : int
@@ -89,11 +96,11 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [whole(1)],
         "blocks": "no_validation",
-        "n_slices": [Interval(Integral, 1, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "n_slices": [whole(1)],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
     }
 
     def __init__(
@@ -102,7 +109,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         *,
         blocks: Any = None,
         n_slices: int = 1,
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -112,65 +119,98 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         self.response = response
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix; with ``n_slices=1`` also a Dask array or dataframe
+        X : array, DataFrame or CSR matrix; without ``groups`` also a Dask array or dataframe
         y : array (n,), array (n, q), or class labels
         groups : array (n,), optional
             One label per row: sub-populations with means of their own and a common covariance (pooled
             within groups) take the place of the slices. Their sum, the overall regression within
             groups, is no further direction.
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
         name = type(self).__name__
-        if groups is not None or self.n_slices > 1:
-            refuse_dask(X, y, name)
         X = check_table(self, X, reset=True, min_rows=2)
-        source = Source.of(X, y, self.response, name)
-        blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
-        columns = np.concatenate(blocks.columns)
-        table = Blocks(("x",), (columns,), self.n_features_in_)
-        r = self._regressions(source, table, groups)
-        self._check_components(blocks, r.cross.shape[1])
-        self.shrinkage_ = table_shrinkage(source, table, r.mean, r.total, r.count, self.shrinkage)
         labels = column_labels(self)
-        whitener = table_whitener(r.covariance, r.count, self.shrinkage_, [labels[i] for i in columns])
-        coefficients = whitener.loadings(whitener.apply(r.cross))
+        if groups is not None:
+            refuse_dask(X, name)
+            groups = column_or_1d(as_column(groups, "groups").values)
+            check_consistent_length(X, groups)
+            groups = weighted_rows(check_weights(sample_weight, X), groups)[0]
+        source = Source.of(X, y, self.response, name, weights=sample_weight, labels=labels)
+        blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
+        check_block_widths(self.n_components, blocks)
+        columns = np.concatenate(blocks.columns)
+        labels = [labels[i] for i in columns]
+        view = Table.of(source, Blocks(("x",), (columns,), self.n_features_in_), self.shrinkage, labels)
+        source, table = view.source, view.blocks
+        r = self._regressions(source, table, groups)
+        self._check_components(r.cross.shape[1])
+        shrinkage = table_shrinkage(source, table, r.mean, r.total, r.count, self.shrinkage)
+        whitener = table_whitener(source, r.covariance, r.rows, shrinkage, labels)
+        self.shrinkage_ = whitener.shrinkage
+        scale = view.scale(r.total)
+        inner = whitener.loadings(whitener.apply(r.cross))
+        coefficients = view.loadings(inner)
+        unit = whitener.scale if view.span is None else np.where(scale > 0, scale, 1.0)
         loadings, values = [], []
         for s in blocks.slices:
-            w = full_whitener(r.covariance[s, s], r.count, self.shrinkage_)
-            L, found = block_directions(w, coefficients[s], self.n_components)
-            loadings.append(L)
+            standard = coefficients[s] * unit[s, None]
+            metric = (1.0 - whitener.shrinkage) * self._block_metric(view, r, coefficients, s, columns)
+            L, found = block_directions(
+                metric + whitener.shrinkage * standard.T @ standard, standard, self.n_components
+            )
+            loadings.append(L / unit[s, None])
             values.append(found)
         self.n_directions_ = r.cross.shape[1]
-        self._store_blocks(blocks, loadings, values, r.mean, table_dtype(X))
+        self._store_blocks(blocks, loadings, values, view.mean(r.mean), scale, table_dtype(X))
         return self
+
+    def _block_metric(
+        self, view: Table, r: Regressions, coefficients: Array, s: slice, columns: Index
+    ) -> Array:
+        """beta' Sigma beta for the part of the coefficients that belongs to one block."""
+        if view.span is None:
+            return coefficients[s].T @ r.covariance[s, s] @ coefficients[s]
+        fitted = linear_transform(
+            view.span.table, view.span.mean, _placed(coefficients[s], columns[s], self.n_features_in_)
+        )
+        w = view.source.weights
+        w = np.ones(len(fitted)) if w is None else w
+        means = r.group_means(fitted, w)
+        return ((fitted - means) * w[:, None]).T @ (fitted - means) / w.sum()
 
     def _regressions(self, source: Source, table: Blocks, groups: Any) -> Regressions:
         if groups is not None:
-            codes, n_groups = group_numbers(groups, source.X)
+            codes, n_groups = group_numbers(groups)
             q = source.y.shape[1]
             slices = codes[:, None] + n_groups * np.arange(q)
-            m = collect_slices(source, table, slices, n_groups * q, responses=True)
-            return group_regressions(m, n_groups, source.y, slices)
+            y_mean, y_scale = source.response_units()
+            statistic = slice_statistic(source, table, n_groups * q)
+            arrays = [source.X, slices, (source.y - y_mean) / y_scale]
+            if source.weights is not None:
+                arrays.append(source.weights)
+            m = reduce_rows(statistic, *arrays)
+            return group_regressions(m, n_groups, codes)
         if self.n_slices == 1:
             c = centre(source.moments(table, ((0, 0),), ()))
             covariance = c.covariance[0, 0]
-            return Regressions(c.count, c.mean, covariance, covariance, c.linear)
+            return Regressions(c.rows, c.count, c.mean, covariance, covariance, c.linear)
         if source.encoder.labels:
             msg = (
                 f"n_slices={self.n_slices}, but y holds class labels, which do not vary within a slice. Remedies: "
                 "n_slices=1, or fit(X, y, groups=...) with other sub-populations"
             )
             raise ValueError(msg)
-        slices, counts = slice_responses(source.y, self.n_slices, labels=False)
-        m = collect_slices(source, table, slices, sum(counts), responses=True)
-        return slice_regressions(m, source.y, slices, counts)
+        slicer = make_slicer(source, self.n_slices)
+        m = collect_slices(source, table, slicer, responses=True)
+        return slice_regressions(m, slicer.counts)
 
-    def _check_components(self, blocks: Blocks, n_directions: int) -> None:
-        check_block_widths(self.n_components, blocks)
+    def _check_components(self, n_directions: int) -> None:
         if self.n_components > n_directions:
             msg = (
                 f"n_components={self.n_components} is more than the {n_directions} least-squares direction(s) that "
@@ -185,50 +225,68 @@ class Regressions:
     """What the least-squares directions are made of.
 
     ``covariance`` is the one to divide by (within groups, when there are any) and ``total`` that of all rows;
-    ``cross`` holds covariances with the standardised responses, features x directions.
+    ``cross`` holds covariances with the standardised responses, features x directions. ``groups``: the group
+    of each row, when there are any.
     """
 
-    count: int
+    rows: int
+    count: float
     mean: Array
     total: Array
     covariance: Array
     cross: Array
+    groups: Index | None = None
+
+    def group_means(self, values: Array, weights: Array) -> Array:
+        """Weighted means of columns of values, of each row's group or of all rows."""
+        if self.groups is None:
+            return weights @ values / weights.sum()
+        total = np.zeros((self.groups.max() + 1, values.shape[1]))
+        np.add.at(total, self.groups, values * weights[:, None])
+        return (total / np.bincount(self.groups, weights)[:, None])[self.groups]
 
 
-def slice_regressions(m: SlicedMoments, Y: Array, slices: Index, counts: list[int]) -> Regressions:
+def deviations(m: SlicedMoments, counts: list[int]) -> Array:
+    """Standard deviation of the response behind each slice, over all its slices."""
+    starts = np.cumsum([0, *counts[:-1]])
+    mean = np.add.reduceat(m.y, starts) / m.n_rows
+    variance = np.add.reduceat(m.yy, starts) / m.n_rows - mean**2
+    return np.repeat(np.sqrt(variance), counts)
+
+
+def slice_regressions(m: SlicedMoments, counts: list[int]) -> Regressions:
     """The overall regression of each response, and those within the slices in which it varies."""
     owner = np.repeat(np.arange(len(counts)), counts)
-    scale = Y.std(axis=0)
-    within = m.slice_cross / scale[owner]
-    # between slices: sum_h p_h (mean x - mu)(mean y), y being centred
-    between = m.slice_means.T * (m.y / m.n_rows) / scale[owner]
+    scale = deviations(m, counts)
+    within = m.slice_cross / scale
+    # between slices: sum_h p_h (mean x - mu)(mean y)
+    between = m.slice_means.T * (m.y / m.n_rows) / scale
     overall = (within + between) @ (owner[:, None] == np.arange(len(counts)))
-    cross = np.hstack([overall, within[:, varying(Y, slices, m.count)]])
-    return Regressions(m.n_rows, m.mean, m.covariance, m.covariance, cross)
+    cross = np.hstack([overall, within[:, m.slice_varies]])
+    return Regressions(m.rows, m.n_rows, m.mean, m.covariance, m.covariance, cross)
 
 
-def group_regressions(m: SlicedMoments, n_groups: int, Y: Array, slices: Index) -> Regressions:
+def group_regressions(m: SlicedMoments, n_groups: int, groups: Index) -> Regressions:
     """The regressions within groups in which the response varies, on the pooled covariance."""
-    scale = np.repeat(Y.std(axis=0), n_groups)
+    scale = deviations(m, [n_groups] * (len(m.count) // n_groups))
     means = m.slice_means[:n_groups]
     pooled = m.covariance - (means.T * m.weights[:n_groups]) @ means
     clear_flat(pooled, np.diag(m.gram) / m.n_rows)
-    cross = (m.slice_cross / scale)[:, varying(Y, slices, m.count)]
-    return Regressions(m.n_rows, m.mean, m.covariance, pooled, cross)
+    cross = (m.slice_cross / scale)[:, m.slice_varies]
+    return Regressions(m.rows, m.n_rows, m.mean, m.covariance, pooled, cross, groups)
 
 
-def varying(Y: Array, slices: Index, count: Array) -> NDArray[np.bool_]:
-    """Slices whose response takes more than one value."""
-    low, high = np.full(len(count), np.inf), np.full(len(count), -np.inf)
-    np.minimum.at(low, slices, Y)
-    np.maximum.at(high, slices, Y)
-    return low < high
+def refuse_dask(X: Any, caller: str) -> None:
+    """Groups are numbered with all of them at hand."""
+    if is_dask(X):
+        msg = (
+            f"{caller} with groups needs all rows in memory, but got a Dask collection; load it (X.compute())"
+        )
+        raise TypeError(msg)
 
 
-def group_numbers(groups: Any, X: Any) -> tuple[Index, int]:
+def group_numbers(values: Any) -> tuple[Index, int]:
     """Group of each row as a number, and how many there are."""
-    values = column_or_1d(groups)
-    check_consistent_length(X, values)
     if any(map(is_gap, set(values.tolist()))):
         msg = "groups contains missing labels (None or NaN); drop those rows first, or give them a label"
         raise ValueError(msg)
@@ -236,8 +294,21 @@ def group_numbers(groups: Any, X: Any) -> tuple[Index, int]:
     return codes.astype(np.intp), len(labels)
 
 
-def block_directions(whitener: Whitener, coefficients: Array, r: int) -> tuple[Array, Array]:
-    """Loadings (features x r) and singular values of a block's parts of all directions."""
-    assert whitener.cholesky is not None
-    U, values = left_singular(whitener.cholesky.T @ (coefficients * whitener.scale[:, None]), r)
-    return whitener.loadings(U), values
+def block_directions(metric: Array, coefficients: Array, r: int) -> tuple[Array, Array]:
+    r"""Loadings (features x r) and singular values of a block's parts of all directions, on standardised columns.
+
+    The left singular vectors U of :math:`\Sigma^{1/2} \beta` and the loadings :math:`\Sigma^{-1/2} U = \beta V S^{-1}`
+    follow from ``metric`` :math:`\beta^\top \Sigma \beta = V S^2 V^\top`.
+    """
+    values, V = eigh(metric, r)
+    S = np.sqrt(np.maximum(values[::-1], 0.0))
+    V = V[:, ::-1]
+    inverse = np.divide(1.0, S, out=np.zeros_like(S), where=1e-12 * S[0] < S)
+    return fix_signs(coefficients @ (V * inverse)), S
+
+
+def _placed(coefficients: Array, columns: Index, n_features: int) -> Array:
+    """Rows of coefficients of a few columns in a matrix (directions x all columns)."""
+    out = np.zeros((coefficients.shape[1], n_features))
+    out[:, columns] = coefficients.T
+    return out

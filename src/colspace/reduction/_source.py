@@ -1,4 +1,4 @@
-"""A table and its responses, ready for passes over the rows."""
+"""A table, its responses and its weights, ready for passes over the rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from scipy import sparse
 from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from .._blocks import Blocks
+from .._overflow import overflow_error
 from .._response import (
     ResponseEncoder,
     check_varies,
     holds_labels,
     label_set,
     make_encoder,
+    read_response,
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import checked_chunk, sample_rows
+from .._validation import check_weights, checked_chunk, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
-from ..moments import TableMoments, TripleMoments, TriplePlan, fourth_norms, table_moments
+from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
 Array = NDArray[np.float64]
 Pairs = tuple[tuple[int, int], ...]
@@ -34,16 +36,34 @@ _SPARSE_MEAN = 30.0
 _SPARSE_DENSITY = 0.1
 
 
+def weighted_rows(weights: Array | None, *arrays: Any) -> tuple[Any, ...]:
+    """The arrays and the weights without the rows of weight zero."""
+    if weights is None or (weights > 0).all():
+        return (*arrays, weights)
+    keep = weights > 0
+    return (*(a[keep] for a in arrays), weights[keep])
+
+
 @dataclass(frozen=True)
 class Encoded:
-    """A statistic of (X, encoded y) as a statistic of (X, y) for chunks nobody has checked."""
+    """A statistic of (X, encoded y, weights) as a statistic of (X, y, weights) for chunks nobody has checked."""
 
     statistic: Callable[..., Any]
-    encoder: ResponseEncoder
+    encoder: ResponseEncoder | None
+    labels: Sequence[object] | None = None
 
-    def __call__(self, X: Any, y: Any) -> Any:
+    def __call__(self, X: Any, y: Any, weights: Any = None) -> Any:
         """Check, encode, add up."""
-        return checked_chunk(self.statistic, X, self.encoder(y))
+        rest: tuple[Array, ...] = ()
+        if weights is not None:
+            rest = (np.asarray(weights, dtype=np.float64),)
+            assert_all_finite(rest[0], input_name="sample_weight")
+        y = y if self.encoder is None else self.encoder(y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = checked_chunk(self.statistic, X, y, *rest)
+        if not all_finite(found):
+            raise overflow_error(X, self.labels)
+        return found
 
 
 @dataclass(frozen=True)
@@ -71,42 +91,75 @@ class Folded:
     statistic: Callable[..., Any]
     k: int
 
-    def __call__(self, X: Any, Y: Any) -> Folds:
+    def __call__(self, *arrays: Any) -> Folds:
         """Statistics of the k parts of a chunk."""
-        return Folds(tuple(self.statistic(X[i :: self.k], Y[i :: self.k]) for i in range(self.k)))
+        return Folds(tuple(self.statistic(*(a[i :: self.k] for a in arrays)) for i in range(self.k)))
 
 
 @dataclass(frozen=True)
 class Source:
-    """X with its encoded responses; Dask collections keep the raw y and encode it in the tasks."""
+    """X with its encoded responses; Dask collections keep the raw y and encode it in the tasks.
+
+    ``unit``: the columns are in the units that shrinkage is to see (see ``row_span``), and stand for
+    ``n_columns`` original ones per block.
+    """
 
     X: Any
     y: Any
     encoder: ResponseEncoder
+    weights: Any = None
+    labels: Sequence[object] | None = None
     start: Any = None  # a sample of the rows of a Dask collection, so that it is loaded once
+    unit: bool = False
+    n_columns: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, response: Any, caller: str, *, tails: bool = True) -> Source:
-        """Encode and check the response against a validated X; ``tails``: warn when they are heavy."""
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        response: Any,
+        caller: str,
+        *,
+        tails: bool = True,
+        weights: Any = None,
+        labels: Sequence[object] | None = None,
+        codes: int | None = 3,
+    ) -> Source:
+        """Encode and check the response and the weights against a validated X.
+
+        ``tails``: warn when they are heavy; ``codes``: see make_encoder.
+        """
+        weights = check_weights(weights, X)
+        y, response = read_response(y, response)
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
-            Xf, yf = sample_rows(X, y)
+            rows = sample_rows(X, y, *(() if weights is None else (weights,)))
+            Xf, yf = weighted_rows(rows[2] if len(rows) == 3 else None, *rows[:2])[:2]
             assert_all_finite(Xf, input_name="X")
             classes = None
             if holds_labels(yf, response):
-                classes = sorted(reduce_rows(label_set, y).labels) if is_dask(y) else np.unique(y)
-            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller)
+                weighted = () if weights is None else (weights,)
+                classes = (
+                    sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
+                    if is_dask(y)
+                    else np.unique(weighted_rows(weights, y)[0])
+                )
+            encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
                 warn_heavy_tails(encoder(yf))
-            return cls(X, y, encoder, (Xf, yf))
-        encoder = make_encoder(y, response, caller=caller)
+            return cls(X, y, encoder, weights, labels, (Xf, yf))
+        if y is not None and weights is not None and not (weights > 0).all():
+            check_consistent_length(X, y)
+            X, y, weights = weighted_rows(weights, X, y)
+        encoder = make_encoder(y, response, caller=caller, codes=codes)
         check_consistent_length(X, y)
         Y = encoder(y)
         check_varies(np.ptp(Y, axis=0))
         if tails and not encoder.labels:
             warn_heavy_tails(Y)
-        return cls(X, Y, encoder)
+        return cls(X, Y, encoder, weights, labels)
 
     @property
     def dask(self) -> bool:
@@ -114,29 +167,39 @@ class Source:
         return is_dask(self.X)
 
     def reduce(self, statistic: Callable[..., Any], chunk: int | None = None) -> Any:
-        """One pass: the sum of ``statistic(X, Y)`` over chunks of rows."""
+        """One pass: the sum of ``statistic(X, Y[, weights])`` over chunks of rows."""
+        arrays = (self.X, self.y) if self.weights is None else (self.X, self.y, self.weights)
         if self.dask:
-            return reduce_rows(Encoded(statistic, self.encoder), self.X, self.y, chunk=chunk)
-        return reduce_rows(statistic, self.X, self.y, chunk=chunk)
+            return reduce_rows(Encoded(statistic, self.encoder, self.labels), *arrays, chunk=chunk)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = reduce_rows(statistic, *arrays, chunk=chunk)
+        if not all_finite(total):
+            raise overflow_error(self.X, self.labels)
+        return total
 
     def shift(self) -> Array:
         """Constants near the column means, from a sample of rows."""
         rows = self.start[0] if self.dask else sample_rows(self.X)[0]
-        return np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
+        if not np.isfinite(shift).all():
+            raise overflow_error(rows, self.labels)
+        return shift
 
-    def shift_y(self) -> Array:
-        """Constants near the response means: exact for arrays, of the sample for Dask."""
-        return (self.encoder(self.start[1]) if self.dask else self.y).mean(axis=0)
+    def response_units(self) -> tuple[Array, Array]:
+        """Constants near the responses' means and spreads: of all rows of an array, of the sample for Dask."""
+        return response_units(self.encoder(self.start[1]) if self.dask else self.y, self.encoder)
 
     def columns(self) -> TableMoments:
         """Means and variances of all columns and responses, in one pass."""
-        return self.reduce(partial(table_moments, shift_x=self.shift(), shift_y=self.shift_y()))
+        shift_y, _ = self.response_units()
+        return self.reduce(partial(table_moments, shift_x=self.shift(), shift_y=shift_y))
 
     def plan(self, blocks: Blocks, plain: Pairs, weighted: Pairs) -> tuple[TriplePlan, int | None]:
         """What to add up for these block pairs, and rows per chunk.
 
-        The mean of y is known beforehand for arrays; otherwise, and for labels (whose zero rows
-        then cost nothing), cross products of the blocks are added to centre with.
+        The mean of y is known beforehand for arrays without weights; otherwise, and for labels (whose zero
+        rows then cost nothing), cross products of the blocks are added to centre with.
         """
         order = blocks.order
         shift = self.shift()
@@ -149,14 +212,15 @@ class Source:
                 density < _SPARSE_DENSITY and (np.abs(moments.mean) <= _SPARSE_MEAN * deviation).all()
             )
             shift = np.zeros_like(shift) if keep_sparse else moments.mean
-        if self.dask or self.encoder.labels:
+        if self.dask or self.encoder.labels or self.weights is not None:
             plain = tuple(sorted(set(plain) | set(weighted)))
-        shift_y = np.zeros(self.encoder.n_responses) if self.encoder.labels else self.shift_y()
+        shift_y, scale_y = self.response_units()
         plan = TriplePlan(
             slices=blocks.slices,
             order=order,
             shift_x=shift if order is None else shift[order],
             shift_y=shift_y,
+            scale_y=scale_y,
             plain=plain,
             weighted=weighted,
             keep_sparse=keep_sparse,
@@ -168,7 +232,7 @@ class Source:
         """The moments of these block pairs, in one pass."""
         plan, rows = self.plan(blocks, plain, weighted)
         total: TripleMoments = self.reduce(plan, chunk=rows)
-        if self.dask:
+        if self.dask or self.weights is not None:
             check_varies(total.y_variance)
         return total
 
@@ -177,17 +241,39 @@ class Source:
         return self.reduce(partial(fourth_norms, mean=mean, scale=scale, columns=columns))
 
 
+def response_units(Y: Array, encoder: ResponseEncoder) -> tuple[Array, Array]:
+    """Constants near the means and spreads of responses; labels stay the zeros and ones they are."""
+    if encoder.labels:
+        return np.zeros(Y.shape[1]), np.ones(Y.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift = Y.mean(axis=0)
+        spread = np.abs(Y - shift).max(axis=0)
+    if not np.isfinite(spread).all():
+        raise overflow_error(Y, what="y")
+    return shift, np.where(spread > 0, np.ldexp(1.0, np.minimum(np.frexp(spread)[1], 1023)), 1.0)
+
+
+def _weighted_labels(y: Any, weights: Any = None) -> Any:
+    """The labels of the rows of a chunk that count."""
+    values = np.asarray(y)
+    return label_set(values if weights is None else values[np.asarray(weights) > 0])
+
+
 def ledoit_wolf_weights(
-    source: Source, blocks: Blocks, mean: Array, covariances: Sequence[Array], count: int
+    source: Source, blocks: Blocks, mean: Array, covariances: Sequence[Array], count: float
 ) -> list[float]:
     """Ledoit-Wolf weight of each block's correlation matrix; ``mean`` is in block order."""
-    scales = [diagonal_whitener(np.diag(covariance)).scale for covariance in covariances]
+    if source.unit:
+        scales = [np.ones(width) for width in blocks.widths]
+    else:
+        scales = [diagonal_whitener(np.diag(covariance)).scale for covariance in covariances]
     order = np.concatenate(blocks.columns)
     n_features = source.X.shape[1]
     centre, scale = np.zeros(n_features), np.ones(n_features)
     centre[order], scale[order] = mean, np.concatenate(scales)
     fourth = source.fourth(centre, scale, blocks.columns)
+    widths = source.n_columns or blocks.widths
     return [
-        ledoit_wolf_shrinkage(covariance / np.outer(s, s), fourth[b], count)
+        ledoit_wolf_shrinkage(covariance / s / s[:, None], fourth[b], count, widths[b])
         for b, (covariance, s) in enumerate(zip(covariances, scales, strict=True))
     ]

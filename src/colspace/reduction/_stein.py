@@ -14,33 +14,43 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, warn_heavy_tails
-from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, checked_chunk, sample_rows, table_dtype, warn_constant
+from .._overflow import overflow_error
+from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
+from .._rows import is_dask
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._validation import (
+    check_table,
+    check_weights,
+    sample_rows,
+    table_dtype,
+    warn_constant,
+)
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._proxies import held_out_gain
-from ._stein_fit import (
+from ._source import Source, response_units, weighted_rows
+from ._span import Span, check_span, row_span
+from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
+from ._stein_folds import CrossFolds, FoldedPlan, split_tables
+from ._stein_sums import (
     EncodedResponse,
-    Frame,
     GaussianPlan,
     GaussianTables,
+    Law,
     ScorePlan,
     SteinMoments,
-    SteinOptions,
+    column_scale,
+    gaussian_law,
     gaussian_moments,
-    gaussian_score,
     known,
     labelled_rows,
-    settle,
-    solve_stein,
+    reduce_stein,
+    ridge_unit,
+    span_law,
     stein_from_sums,
     stein_from_tables,
-    supervised_matrix,
 )
-from ._stein_path import GaussianPath
 
 Array = NDArray[np.float64]
 
@@ -66,8 +76,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     order : {1, 2, "both"}, default=1
     score_model : "gaussian", "auto" or a ScoreModel, default="gaussian"
         Model of the law of x. "gaussian" has no ridge when all rows are labelled and rows are at least twice the
-        columns, else one of :math:`(1 + \sqrt{p/n})^2` mean variances, the largest eigenvalue of pure noise.
+        columns, else one of :math:`(1 + \sqrt{p/n})^2` variances, the largest eigenvalue of pure noise.
         "auto" chooses among Gaussian, Student and hyperbolic.
+    standardize : bool, default=True
+        Measure columns in their standard deviations, so that units play no part: in ridges, in unlabelled
+        blocks and without whitening. False, the published choice, takes the columns as they are.
     whiten : "auto" or bool, default="auto"
         Measure in the metric of the covariance, in which noise is even. False is the published choice, and
         the one for unlabelled rows, whose directions are those of large variance.
@@ -81,9 +94,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
         rows are fewer than five per response; else 0.3.
         "paper" puts both side by side as they are.
-    response : None, "rank", "labels" or callable, default=None
-        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings and
-        booleans always are.
+    response : None, "numbers", "rank", "labels" or callable, default=None
+        Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
+        booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
@@ -91,11 +104,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ----------
     components_ : ndarray (n_components, n_features)
     singular_values_ : ndarray (n_components,)
-    score_model_ : ScoreModel
-        The fitted model of the law of x.
-    mean_ : ndarray (n_features,)
+    score_model_ : ScoreModel or None
+        The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
+        law is known on the span of the rows only.
+    mean_, scale_ : ndarray (n_features,)
+        Means and standard deviations of the columns.
     unlabeled_weight_ : float or "paper"
-    n_labeled_ : int
+    n_labeled_ : int or float
+        Number (with weights: weight) of the labelled rows.
     n_components_ : int
 
     References
@@ -114,14 +130,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "order": [Interval(Integral, 1, 2, closed="both"), StrOptions({"both"})],
+        "n_components": [whole(1), StrOptions({"auto"})],
+        "order": [whole(1, 2), StrOptions({"both"})],
         "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
+        "standardize": ["boolean"],
         "whiten": ["boolean", StrOptions({"auto"})],
         "whiten_response": ["boolean", StrOptions({"auto"})],
         "combine": [StrOptions({"stack", "mean"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
-        "response": [StrOptions({"rank", "labels"}), callable, None],
+        "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "random_state": ["random_state"],
     }
 
@@ -131,6 +148,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         *,
         order: int | str = 1,
         score_model: Any = "gaussian",
+        standardize: bool = True,
         whiten: bool | str = "auto",
         whiten_response: bool | str = "auto",
         combine: str = "stack",
@@ -141,6 +159,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         self.n_components = n_components
         self.order = order
         self.score_model = score_model
+        self.standardize = standardize
         self.whiten = whiten
         self.whiten_response = whiten_response
         self.combine = combine
@@ -151,7 +170,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
         Parameters
@@ -159,6 +178,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         X : array, DataFrame or CSR matrix; with a Gaussian or a fully given score also a Dask collection
         y : array (n,), array (n, q), class labels, or None
             Rows that are NaN are unlabelled; None: no labels at all.
+        sample_weight : array (n,), optional
+            A weight of two counts a row twice, zero leaves it out.
         """
         for name in ("_sums", "_plan"):
             if hasattr(self, name):
@@ -167,11 +188,50 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not isinstance(self.n_components, str):
             check_block_widths(self.n_components, parse_blocks(None, self.n_features_in_))
         self._dtype = table_dtype(X)
-        encoder, y = self._encoder(X, y)
-        plan = self._make_plan(X, y, encoder)
-        return self._finish_sums(_reduce(plan, X, y), encoder, plan, X, y)
+        weights = check_weights(sample_weight, X)
+        y, response = read_response(y, self.response)
+        if weights is not None and not is_dask(X):
+            rows = X if y is None else y
+            check_consistent_length(X, rows)
+            X, rows, weights = weighted_rows(weights, X, rows)
+            y = None if y is None else rows
+        encoder, y = self._encoder(X, y, response)
+        span = self._span(X, weights)
+        if span is not None:
+            X = span.source.X
+        plan = self._make_plan(X, y, encoder, weights=weights)
+        sums = reduce_stein(plan, X, y, weights, column_labels(self) if span is None else None)
+        return self._finish_sums(sums, encoder, plan, X, y, weights, span)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
+        """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
+        template = self._template(1, comfortable=False)
+        if not self._gaussian() or is_dask(X) or template.covariance is not None:
+            return None
+        blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
+        bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
+        span = row_span(
+            blank,
+            parse_blocks(None, X.shape[1]),
+            whiten=bare and not ridged,
+            shrinkage=0.0 if template.ridge == 0 else None,
+            scale=self.standardize,
+            remedies="score_model=GaussianScore(ridge=1.0)",
+        )
+        if span is None:
+            return None
+        warn_constant(span.deviation, column_labels(self))
+        if not isinstance(self.n_components, str):
+            check_span(self.n_components, span.blocks.widths, X.shape[0])
+        return span
+
+    def _template(self, n: float, *, comfortable: bool) -> GaussianScore:
+        """The Gaussian score asked for; "gaussian" has the ridge that n rows need."""
+        if isinstance(self.score_model, GaussianScore):
+            return self.score_model
+        return GaussianScore(ridge="auto" if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
 
         ``classes`` names all class labels at the first call.
@@ -188,26 +248,27 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         X = check_table(self, X, reset=first)
         if first:
             self._dtype = table_dtype(X)
-            encoder, y = self._encoder(X, y, streaming=True, classes=classes)
+            y, response = read_response(y, self.response)
+            encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)
             self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
         else:
-            y = np.full(X.shape[0], np.nan) if y is None else np.asarray(y)
-        sums = self._plan(X, y)
+            y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
+        sums = reduce_stein(self._plan, X, y, check_weights(sample_weight, X), column_labels(self))
         self._sums: Any = sums if first else self._sums + sums
         return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
 
     def _make_plan(
-        self, X: Any, y: Any, encoder: ResponseEncoder | None, *, streaming: bool = False
+        self, X: Any, y: Any, encoder: ResponseEncoder | None, *, streaming: bool = False, weights: Any = None
     ) -> GaussianPlan | ScorePlan:
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
-            return self._gaussian_plan(X, encoder)
+            return self._gaussian_plan(X, y, encoder)
         if sparse.issparse(X):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
         weighty = self.unlabeled_weight != 0.0
         return ScorePlan(
-            self._fit_score(X),
+            self._fit_score(X, weights),
             encoder,
             np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
             np.zeros(0 if encoder is None else encoder.n_responses),
@@ -226,9 +287,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _encoder(
-        self, X: Any, y: Any, *, streaming: bool = False, classes: Any = None
+        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
     ) -> tuple[ResponseEncoder | None, Any]:
-        """How y is encoded (None: no labels), and y as an array with gaps."""
+        """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
             if is_dask(X):
                 return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
@@ -240,15 +301,19 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             if not mask.any():
                 msg = "the first partition has no labelled row; put some there, so that the response can be read"
                 raise ValueError(msg)
-            return make_encoder(known(start, mask), self.response, streaming=True, caller=name), y
+            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
         check_consistent_length(X, y)
-        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         mask = labelled_rows(y)
         if not mask.any():
             msg = "all of y is missing, so no row is labelled; pass y=None to look for directions without labels"
             raise ValueError(msg)
         labels = known(y, mask)
-        encoder = make_encoder(labels, self.response, classes=classes, streaming=streaming, caller=name)
+        # two classes with unlabelled rows get another weight than numbers, unless n_components decides it
+        if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
+            codes = 2
+        encoder = make_encoder(
+            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+        )
         Y = encoder(labels)
         if not streaming:
             check_varies(np.ptp(Y, axis=0))
@@ -262,16 +327,24 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
-    def _gaussian_plan(self, X: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
-        q = 0 if encoder is None else encoder.n_responses
+    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
         own = ((0, 0),)
-        weighted = own if self.order != 1 and q else ()
-        p = self.n_features_in_
-        start = sample_rows(X)[0]
-        shift = np.asarray(start.mean(axis=0), dtype=np.float64).ravel()
-        return GaussianPlan(TriplePlan((slice(0, p),), None, shift, np.zeros(q), own, weighted), encoder)
+        weighted = own if self.order != 1 and encoder is not None else ()
+        start, labels = sample_rows(X, y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = np.asarray(start.mean(axis=0, dtype=np.float64)).ravel()
+        if not np.isfinite(shift).all():
+            raise overflow_error(start, column_labels(self))
+        shift_y, scale_y = np.zeros(0), np.ones(0)
+        if encoder is not None:
+            if not is_dask(X):
+                labels = y
+            mask = labelled_rows(labels)
+            shift_y, scale_y = response_units(encoder(known(labels, mask)), encoder)
+        plan = TriplePlan((slice(0, X.shape[1]),), None, shift, shift_y, own, weighted, scale_y=scale_y)
+        return GaussianPlan(plan, encoder)
 
-    def _fit_score(self, X: Any) -> ScoreModel:
+    def _fit_score(self, X: Any, weights: Any = None) -> ScoreModel:
         if is_dask(X):
             if not self._given():
                 msg = (
@@ -281,9 +354,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 raise TypeError(msg)
             X = sample_rows(X)[0]
         if isinstance(self.score_model, str):
-            score, self.held_out_log_density_ = choose_score(X, rng=self.random_state)
+            score, self.held_out_log_density_ = choose_score(X, rng=self.random_state, sample_weight=weights)
             return score
-        score = clone(self.score_model).fit(X)
+        score = clone(self.score_model)
+        score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
         shape = np.shape(score.score_function(np.asarray(X[:2])))
         if shape != (min(2, X.shape[0]), X.shape[1]):
             msg = (
@@ -300,58 +374,99 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             return not labelled_rows(y).all()
         return self.unlabeled_weight > 0
 
-    def _tables_of(self, X: Any, y: Any) -> GaussianTables:
-        """The moments of a validated table for a Gaussian score, in one pass."""
-        self.n_features_in_ = X.shape[1]
-        encoder, y = self._encoder(X, y)
-        return _reduce(self._gaussian_plan(X, encoder), X, y)
+    def _copy_names(self, other: Any) -> None:
+        """Take over the table that another estimator has checked."""
+        self.n_features_in_ = other.n_features_in_
+        if hasattr(other, "feature_names_in_"):
+            self.feature_names_in_ = other.feature_names_in_
 
-    def _path_of(self, tables: GaussianTables, labels: bool) -> GaussianPath:
-        """Directions for every ridge and weight from moments, nothing stored and nothing said."""
-        return GaussianPath(stein_from_tables(tables, None), self._options(), labels)
+    def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
+        """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
+        # folds of classes are stratified, so that two codes differ from numbers, too
+        encoder, y = self._encoder(X, y, self.response, codes=2)
+        assert encoder is not None
+        span = self._span(X, weights, ridged=True)
+        if span is not None:
+            X = span.source.X
+        plan = self._gaussian_plan(X, y, encoder)
+        labels = None if span is not None else column_labels(self)
+        if is_dask(X):
+            if not isinstance(cv, Integral):
+                msg = f"cv={cv!r}: folds of a Dask collection are dealt out in turn; give their number"
+                raise TypeError(msg)
+            tables = reduce_stein(FoldedPlan(plan, int(cv)), X, y, weights, labels)
+        else:
+            tables = split_tables(plan, X, y, weights, cv, labels)
+        _, covariance, _ = gaussian_moments(tables.whole)
+        if span is not None:
+            scale, unit = np.ones(X.shape[1]), span.unit
+        else:
+            scale = column_scale(covariance, standardize=self.standardize)
+            unit = ridge_unit(covariance, standardize=self.standardize)
+        return CrossFolds(tables, scale, unit, encoder.labels, self.n_features_in_)
 
     def _finish_sums(
-        self, sums: Any, encoder: ResponseEncoder | None, plan: GaussianPlan | ScorePlan, X: Any, y: Any
+        self,
+        sums: Any,
+        encoder: ResponseEncoder | None,
+        plan: GaussianPlan | ScorePlan,
+        X: Any,
+        y: Any,
+        weights: Any = None,
+        span: Span | None = None,
     ) -> Self:
+        self.score_model_: ScoreModel | None
         if isinstance(plan, ScorePlan):
-            return self._finish(stein_from_sums(sums, plan.shift_x), plan.score, encoder, plan, X, y)
-        tables: GaussianTables = sums
-        mean, covariance, n = gaussian_moments(tables)
-        if isinstance(self.score_model, str):
-            p = len(mean)
-            comfortable = tables.rest.count == 0 and n >= 2 * p
-            given = GaussianScore(ridge=0.0 if comfortable else (1 + np.sqrt(p / n)) ** 2)
+            moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
+            ridge = 0.0
+            self.score_model_ = plan.score
         else:
-            given = self.score_model
-        score = gaussian_score(given, mean, covariance, n)
-        return self._finish(stein_from_tables(tables, score), score, encoder, plan, X, y)
-
-    def _finish(
-        self, m: SteinMoments, score: Any, encoder: ResponseEncoder | None, plan: Any, X: Any, y: Any
-    ) -> Self:
-        """Directions from moments."""
-        warn_constant(np.diag(m.covariance), column_labels(self))
-        options = self._options()
-        frame = settle(options, m, score, encoder is not None and encoder.labels)
+            law, scale = self._law(sums, span)
+            moments, ridge = stein_from_tables(sums, law, scale), law.ridge
+            self.score_model_ = law.score
+        if span is None:
+            warn_constant(np.diag(moments.covariance), column_labels(self))
+        labels = encoder is not None and encoder.labels
+        frame = settle(self._options(), moments, ridge, labels, self.n_features_in_)
         if frame.supervised:
-            check_varies(np.diag(m.y_covariance))
-        if frame.supervised and self.order != 1 and getattr(score, "pseudo_inverse", False):
+            check_varies(np.diag(moments.y_covariance))
+        if frame.supervised and self.order != 1 and getattr(self.score_model_, "pseudo_inverse", False):
             warnings.warn(
                 "a pseudo-inverse in the second order favours columns that hardly vary; use a ridge instead",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        r = self._rank(plan, X, y, score, frame)
-        solution = solve_stein(options, m, frame, r, exact=isinstance(score, GaussianScore))
+        r = self._rank(plan, X, y, weights, frame, moments.scale, span)
+        return self._finish(moments, frame, r, span, exact=isinstance(plan, GaussianPlan))
+
+    def _law(self, tables: GaussianTables, span: Span | None) -> tuple[Law, Array]:
+        """The Gaussian law of the rows, and what columns are divided by."""
+        mean, covariance, rows = gaussian_moments(tables)
+        n = tables.labeled.count + tables.rest.count
+        comfortable = tables.rest.count == 0 and n >= 2 * self.n_features_in_
+        template = self._template(n, comfortable=comfortable)
+        if span is not None:
+            return span_law(template, mean, covariance, span.unit), np.ones(len(mean))
+        scale = column_scale(covariance, standardize=self.standardize)
+        return gaussian_law(template, mean, covariance, rows, scale, standardize=self.standardize), scale
+
+    def _finish(self, m: SteinMoments, frame: Frame, r: int, span: Span | None, *, exact: bool) -> Self:
+        """Directions from moments."""
+        solution = solve_stein(self._options(), m, frame, r, exact=exact)
         for note in solution.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
-        self.score_model_ = score
         self.n_components_ = r
         self.unlabeled_weight_ = solution.weight
-        self.n_labeled_ = m.n_labeled
+        self.n_labeled_ = int(m.n_labeled) if float(m.n_labeled).is_integer() else m.n_labeled
         self.singular_values_ = solution.values
-        self.mean_ = m.mean
-        self.components_ = solution.components.astype(self._dtype)
+        directions = solution.directions / m.scale[:, None]
+        if span is None:
+            self.mean_ = m.mean
+            self.scale_ = np.sqrt(np.diag(m.covariance)) * m.scale
+        else:
+            self.mean_, self.scale_ = span.mean, span.deviation
+            directions = span.loadings(0, directions)
+        self._store_directions(directions, self._dtype)
         return self
 
     def _options(self) -> SteinOptions:
@@ -364,7 +479,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             self.unlabeled_weight,
         )
 
-    def _rank(self, plan: Any, X: Any, y: Any, score: Any, frame: Frame) -> int:
+    def _rank(
+        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, span: Span | None
+    ) -> int:
         """The number of directions, by held-out error of the moments when it is to be found."""
         if not isinstance(self.n_components, str):
             return int(self.n_components)
@@ -372,15 +489,17 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
             raise ValueError(msg)
         folds: list[list[Array]] = []
+        law = None if isinstance(plan, ScorePlan) else self._law(reduce_stein(plan, X, y, weights), span)[0]
         for fold in range(_FOLDS):
             held_out = np.arange(X.shape[0]) % _FOLDS == fold
             folds.append([])
             for rows in (~held_out, held_out):
-                statistic = _reduce(plan, X[rows], np.asarray(y)[rows])
+                w = None if weights is None else weights[rows]
+                statistic = reduce_stein(plan, X[rows], np.asarray(y)[rows], w)
                 if isinstance(plan, ScorePlan):
-                    moments = stein_from_sums(statistic, plan.shift_x)
+                    moments = stein_from_sums(statistic, plan.shift_x, standardize=self.standardize)
                 else:
-                    moments = stein_from_tables(statistic, score)
+                    moments = stein_from_tables(statistic, law, scale)
                 matrix = supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
                 folds[-1].append(matrix)
         limit = min(folds[0][0].shape)
@@ -391,21 +510,3 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
-
-
-def _reduce(plan: Any, X: Any, y: Any) -> Any:
-    """One pass of a plan over rows that may live in a Dask collection."""
-    if is_dask(X):
-        return reduce_rows(_Checked(plan), X, y)
-    rows = max(256, CHUNK_BYTES // (8 * X.shape[1]))
-    return reduce_rows(plan, X, y, chunk=rows)
-
-
-class _Checked:
-    """A statistic that refuses NaN and infinity in X."""
-
-    def __init__(self, statistic: Any) -> None:
-        self.statistic = statistic
-
-    def __call__(self, X: Any, y: Any) -> Any:
-        return checked_chunk(self.statistic, X, y)

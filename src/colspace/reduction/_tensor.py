@@ -30,10 +30,11 @@ class _TensorSum:
     y_mean: Array
     y_scale: Array
 
-    def __call__(self, X: Any, Y: Array) -> Array:
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         X = X.toarray() if sparse.issparse(X) else X
         Z = (X if self.order is None else X[:, self.order]) - self.mean
         V = (Y - self.y_mean) / self.y_scale
+        V = V if weights is None else V * weights[:, None]
         left = (V[:, :, None] * Z[:, None, self.slices[0]]).reshape(len(V), -1)
         right = Z[:, self.slices[1]]
         for s in self.slices[2:]:
@@ -49,7 +50,7 @@ def fit_tensor(
     mean: Array,
     y_mean: Array,
     y_scale: Array,
-    count: int,
+    count: float,
     r: int,
 ) -> tuple[list[Array], list[Array]]:
     """HOSVD factors of (1/m) sum y o a' o b' o ..., whitened mode by mode."""

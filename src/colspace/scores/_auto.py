@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from .._containers import as_table
 from .._random import generator
 from .._rows import is_dask
 from .._validation import check_weights
@@ -130,7 +131,7 @@ def held_out(X: Any, w: Any = None, *, models: dict[str, EllipticalScore]) -> He
 
 def _held_out_in_memory(X: Any, sample_weight: Any, models: dict[str, EllipticalScore], rng: Any) -> HeldOut:
     """Five folds of rows in memory."""
-    rows = check_array(X, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
+    rows = check_array(as_table(X).values, dtype=np.float64, ensure_min_samples=2 * N_FOLDS)
     weight = check_weights(sample_weight, rows)
     share = np.ones(len(rows)) if weight is None else weight / weight.max()
     rows, share = rows[share > 0], share[share > 0]

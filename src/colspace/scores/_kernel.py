@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import feature_names
 from ._base import Array, ScoreModel, per_row
 from ._kernel_fields import Field, Radial, median_distance
@@ -131,7 +131,7 @@ class KernelScore(ScoreModel):
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"median"})],
         "standardize": ["boolean"],
         "nu": [Interval(Real, 0, None, closed="neither")],
-        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_samples": [whole(2), None],
         "random_state": ["random_state"],
     }
 

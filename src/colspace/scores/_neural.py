@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import feature_names
 from ._base import Array, ScoreModel, per_row
 from ._standard import deviations, require_variation, warn_flat
@@ -96,8 +96,8 @@ class NeuralScore(ScoreModel):
         "hidden": [tuple, list],
         "noise": [Interval(Real, 0, None, closed="neither")],
         "standardize": ["boolean"],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_epochs": [whole(1)],
+        "batch_size": [whole(1)],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -139,7 +139,7 @@ class NeuralScore(ScoreModel):
         """
         torch = _import_torch()
         X, weight = self._rows_to_fit(X, 2, sample_weight)
-        if not all(isinstance(h, Integral) and int(h) >= 1 for h in self.hidden):
+        if not all(whole(1).is_satisfied_by(h) for h in self.hidden):
             msg = f"hidden={self.hidden!r} must hold whole numbers, the widths of the layers, each at least 1"
             raise ValueError(msg)
         rng = generator(self.random_state)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._base import Array
 from ._mixture import MixtureScore, climb
 
@@ -123,7 +123,7 @@ class StudentScore(MixtureScore[StudentShape]):
         "location": ["array-like", None],
         "covariance": ["array-like", None],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [whole(1)],
     }
 
     def __init__(

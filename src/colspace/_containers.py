@@ -1,0 +1,443 @@
+"""Tables and columns as people hold them, as arrays: the one door for containers.
+
+Frames (pandas, polars, pyarrow), masked and sparse arrays, lists and anything with ``__array__`` become an ndarray or a
+canonical CSR matrix with the numbers of the plain ndarray. What holds no numbers is refused by the name of its column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Complex, Real
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._rows import is_dask
+
+_SHOWN = 5  # columns in a message
+_WIDE = (nw.Int128, nw.UInt128)
+_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+
+
+class Table(NamedTuple):
+    """Numbers (an ndarray, a canonical CSR matrix, or a Dask collection as it is) and the frame that they came in, if any."""
+
+    values: Any
+    frame: Any = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns as text, or None."""
+        return None if self.frame is None else [str(c) for c in _column_names(self.frame)]
+
+
+class Column(NamedTuple):
+    """Values of a response or of weights, and whether their type says that they are categories."""
+
+    values: Any
+    categories: bool = False
+
+
+def as_table(X: Any, name: str = "X") -> Table:
+    """A table as numbers: floats, integers or booleans; NaN where a frame has gaps.
+
+    Never changes or copies more of X than it must: arrays of float64, float32, integers and booleans, memmaps and frames of
+    one such type stay what they are. float16, longdouble, decimals, and integers with gaps become float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace._containers import as_table
+    >>> as_table([[1, 2], [3, 4]]).values
+    array([[1, 2],
+           [3, 4]])
+    >>> as_table(np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 3.0))
+    Traceback (most recent call last):
+        ...
+    ValueError: column 0 of X is masked (missing) in 1 row(s), first in row 1; ...
+    """
+    if is_dask(X):
+        return Table(X)
+    if isinstance(X, list | tuple) and X and all(getattr(x, "ndim", 0) == 2 for x in X):
+        msg = (
+            f"{name} is a list of {len(X)} tables, but must be one 2-D table. Use X, blocks = stack_blocks([A, B]) and "
+            "pass blocks to the constructor"
+        )
+        raise TypeError(msg)
+    if sparse.issparse(X):
+        return Table(canonical(X, name))
+    if isinstance(X, np.ma.MaskedArray):
+        return Table(_plain_array(_refuse_mask(X, name), name))
+    X = whole_frame(X, name)
+    check_unique(X)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise not_collected(X, name)
+    if isinstance(frame, nw.DataFrame):
+        native = frame.to_native()
+        return Table(_frame_values(native, frame, name), native)
+    return Table(_plain_array(_asarray(X, name), name))
+
+
+def as_column(y: Any, name: str = "y") -> Column:
+    """A response (n, or n x q), groups or weights as an array; a Dask collection or None as it is.
+
+    Numbers have NaN where they are missing. Text, categories, and booleans with gaps are an array of objects with
+    None in the gaps. Dates are refused by name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace._containers import as_column
+    >>> as_column(pd.Series([1, None, 3], dtype="Int64"))
+    Column(values=array([ 1., nan,  3.]), categories=False)
+    """
+    if y is None or is_dask(y):
+        return Column(y, str(getattr(y, "dtype", "")) == "category")
+    if sparse.issparse(y):
+        msg = f"Sparse data was passed for {name}, which must be dense; give {name}.toarray()"
+        raise TypeError(msg)
+    if isinstance(y, np.ma.MaskedArray):
+        return Column(_plain_column(unmasked(y), name))
+    y = whole_frame(y, name)
+    found = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(found, nw.LazyFrame):
+        raise not_collected(y, name)
+    if isinstance(found, nw.Series):
+        return _series_column(found, name)
+    if not isinstance(found, nw.DataFrame):
+        return Column(_plain_column(_asarray(y, name), name))
+    labels = _column_names(y)
+    parts = [_series_column(found[:, j], f"column {labels[j]!r} of {name}") for j in range(found.shape[1])]
+    if not parts:
+        return Column(np.empty(found.shape))
+    kinds = [part.values.dtype for part in parts]
+    mixed = any(k == object for k in kinds)
+    out = np.empty(found.shape, dtype=object if mixed else np.result_type(*kinds))
+    for j, part in enumerate(parts):
+        out[:, j] = part.values
+    return Column(out, any(part.categories for part in parts))
+
+
+def canonical(X: Any, name: str = "X") -> Any:
+    """A sparse table as CSR of numbers with sorted indices, each cell stored once; the user's matrix is not changed.
+
+    The same cell stored twice is the sum of both, in scipy's convention; indices of 64 bits that fit 32 become such.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from colspace._containers import canonical
+    >>> twice = sparse.csr_array((np.array([1, 2, 3], dtype="i1"), [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    >>> canonical(twice).data, twice.nnz
+    (array([3., 3.]), 3)
+    """
+    if X.ndim != 2:
+        msg = f"{name} must be 2-D (rows x columns), got a sparse array of {X.ndim} dimension(s)"
+        raise ValueError(msg)
+    kind = X.dtype.kind
+    if kind == "c":
+        raise _complex(name, X.dtype)
+    if kind not in "biuf":
+        msg = f"{name} is sparse of dtype {X.dtype}, but must hold numbers; convert it with {name}.astype(float)"
+        raise ValueError(msg)
+    if kind in "iu" and X.format != "csr":
+        X = X.astype(
+            np.float64
+        )  # conversion sums cells that are stored twice, and small integers wrap around
+    table = X.tocsr()
+    if table is X:  # a shell of its own: flags and attributes of the user's matrix stay as they are
+        table = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    small = max(*X.shape, len(table.data)) < np.iinfo(np.int32).max
+    if table.indices.dtype != np.int32 and small:
+        table = type(table)(
+            (table.data, table.indices.astype(np.int32), table.indptr.astype(np.int32)), shape=X.shape
+        )
+    repeated = not table.has_canonical_format
+    if repeated and kind == "b":
+        table = table.copy()
+        table.sum_duplicates()  # True twice is True
+    if kind == "b" or (table.dtype not in (np.float64, np.float32) and (repeated or kind == "f")):
+        with np.errstate(over="ignore"):
+            table = table.astype(np.float64)  # before any sum: small integers wrap around
+    if not table.has_canonical_format:
+        table = table.copy()
+        table.sum_duplicates()
+    return table
+
+
+def whole_frame(X: Any, name: str = "X") -> Any:
+    """pyarrow's batches and arrays as tables and chunked arrays, which narwhals knows; anything else as it is."""
+    kind = type(X)
+    if kind.__module__.split(".")[0] != "pyarrow":
+        return X
+    pyarrow = sys.modules["pyarrow"]
+    if isinstance(X, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([X])
+    if isinstance(X, pyarrow.RecordBatchReader):
+        msg = f"{name} is a RecordBatchReader, which can be read only once; give {name}.read_all()"
+        raise TypeError(msg)
+    return pyarrow.chunked_array([X]) if isinstance(X, pyarrow.Array) else X
+
+
+def check_unique(X: Any) -> None:
+    """Refuse a frame two of whose columns have the same name."""
+    columns = [str(c) for c in _column_names(X)] if hasattr(X, "shape") else []
+    if len(set(columns)) < len(columns):
+        twice = ", ".join(repr(c) for c, count in Counter(columns).items() if count > 1)
+        msg = f"column names that stand twice: {twice}; rename them, so that names tell columns apart"
+        raise ValueError(msg)
+
+
+def not_collected(X: Any, name: str = "X") -> TypeError:
+    """The error for a lazy frame."""
+    return TypeError(f"{name} is a {type(X).__name__}, whose rows are not there yet; give {name}.collect()")
+
+
+def absent(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells stand for a missing value: None, NaN, NA."""
+    if cells.dtype != object:
+        return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
+    if "pandas" in sys.modules:  # NA, which is equal to nothing, is known to pandas alone
+        return np.asarray(sys.modules["pandas"].isna(cells), dtype=bool)
+    return np.not_equal(cells, cells).astype(bool) | np.equal(cells, np.array(None)).astype(bool)
+
+
+# ---------------------------------------------------------------------- frames
+
+
+def _column_names(X: Any) -> Sequence[Any]:
+    names = getattr(X, "column_names", None)
+    return list(names if names is not None else getattr(X, "columns", ()))
+
+
+def _frame_values(X: Any, frame: nw.DataFrame[Any], name: str) -> Any:
+    if not frame.shape[1]:
+        return np.empty(frame.shape)
+    if hasattr(X, "iloc"):
+        kinds = set(X.dtypes)
+        if all(isinstance(k, np.dtype) and k.kind in "biuf" for k in kinds):
+            return _plain_array(X.to_numpy(dtype=np.result_type(*kinds)), name)
+        if all(getattr(k, "fill_value", None) == 0 for k in kinds):  # sparse columns
+            return canonical(X.sparse.to_coo(), name)
+    labels = _column_names(X)
+    bad: list[str] = []
+    columns = []
+    for j, label in enumerate(labels):
+        column = frame[:, j]
+        values, what = _numbers(column, label)
+        if values is None:
+            bad.append(f"{label!r} ({what})")
+        else:
+            columns.append(values)
+    if bad:
+        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        raise _not_numbers(", ".join(bad[:_SHOWN]) + more)
+    out = np.empty(frame.shape, dtype=np.result_type(*(c.dtype for c in columns)), order="F")
+    for j, values in enumerate(columns):
+        out[:, j] = values
+    return _plain_array(out, name)
+
+
+def _numbers(column: nw.Series[Any], label: Any) -> tuple[NDArray[Any] | None, str]:
+    """The numbers of a column, or None and what it holds instead."""
+    kind = column.dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return series_numbers(column), ""
+    if kind not in (nw.Object, nw.Unknown):
+        return None, str(kind)
+    cells = np.asarray(column.to_native())
+    if cells.dtype.kind in "biuf":
+        return cells, ""
+    if cells.dtype != object:
+        return None, str(cells.dtype)
+    odd = _odd_type(cells)
+    return (_object_numbers(cells), "") if odd is None else (None, odd.__name__)
+
+
+def series_numbers(column: nw.Series[Any]) -> NDArray[Any]:
+    """A column of numbers or booleans: as it is without gaps, else floats with NaN."""
+    kind = column.dtype
+    gaps = column.null_count() > 0
+    if kind.is_decimal() or kind in _WIDE or (kind == nw.Boolean and gaps):
+        column = column.cast(nw.Float64)  # other integers are not cast: Arrow refuses those beyond 2**53
+    values = column.to_numpy()
+    if values.dtype != object:
+        return values
+    if kind == nw.Boolean:
+        return values.astype(bool)
+    return _object_numbers(values)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def _asarray(X: Any, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(X)
+        mixed = array.dtype.kind in "US" and isinstance(X, list | tuple)
+        return np.asarray(X, dtype=object) if mixed else array  # numbers beside text stay numbers
+    except (TypeError, ValueError) as reason:
+        msg = f"{name} cannot be read as an array: {reason}"
+        raise type(reason)(msg) from reason
+
+
+def _plain_array(X: NDArray[Any], name: str) -> NDArray[Any]:
+    """A 2-D array of float64, float32, integers or booleans."""
+    if X.ndim != 2:
+        msg = (
+            f"Expected 2D array, got {X.ndim}D array instead: {name} must be rows x columns. Reshape your data with "
+            f"{name}.reshape(-1, 1) if it is one column, {name}.reshape(1, -1) if it is one row"
+        )
+        raise ValueError(msg)
+    kind = X.dtype.kind
+    if kind in "biuf":
+        return _common_float(X)
+    if kind == "c":
+        raise _complex(name, X.dtype)
+    if kind != "O":
+        what = {"m": "durations", "M": "dates", "V": "records"}.get(kind, "text")
+        which = f"all {X.shape[1]} of {name} hold {what} ({X.dtype})"
+        raise _not_numbers(which)
+    for j in range(X.shape[1]):
+        odd = _odd_type(X[:, j])
+        if odd is None:
+            continue
+        where = f"column {j} of {name}"
+        if issubclass(odd, Complex):
+            raise _complex(where, odd.__name__)
+        if issubclass(odd, (str, bytes, *_DATES)):
+            which = f"{where} holds {odd.__name__}"
+            raise _not_numbers(which)
+        msg = (
+            f"column {j} of {name} holds a {odd.__name__}; an argument must be a table of numbers (a string is none), "
+            "or a number. Convert or drop the column"
+        )
+        raise TypeError(msg)
+    return (
+        np.column_stack([_object_numbers(X[:, j]) for j in range(X.shape[1])]) if X.size else X.astype(float)
+    )
+
+
+def _common_float(X: NDArray[Any]) -> NDArray[Any]:
+    if X.dtype.kind != "f" or X.dtype in (np.float64, np.float32):
+        return X
+    with np.errstate(over="ignore"):  # what float64 cannot hold is infinite, and refused as such
+        return X.astype(np.float64)
+
+
+def _odd_type(cells: NDArray[Any]) -> type | None:
+    """The first type among objects that is no number, or None."""
+    types = dict.fromkeys(map(type, cells[~absent(cells)]))
+    return next((t for t in types if not issubclass(t, Real | Decimal | np.bool_)), None)
+
+
+def _object_numbers(cells: NDArray[Any]) -> NDArray[Any]:
+    there = ~absent(cells)
+    out = np.full(cells.shape, np.nan)
+    out[there] = cells[there].astype(np.float64)
+    return out
+
+
+def _not_numbers(which: str) -> ValueError:
+    return ValueError(
+        f"columns that are not numbers: {which}. Remedies: encode them (sklearn.preprocessing.OneHotEncoder or "
+        "OrdinalEncoder in a ColumnTransformer), convert them, or drop them"
+    )
+
+
+def _complex(name: str, dtype: Any) -> ValueError:
+    return ValueError(
+        f"Complex data not supported: {name} holds {dtype}; give its real and imaginary parts as columns"
+    )
+
+
+def _refuse_mask(X: Any, name: str) -> NDArray[Any]:
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return np.ma.getdata(X)
+    if X.ndim != 2:
+        return np.asarray(mask)  # refused for its shape
+    counts = mask.sum(axis=0)
+    j = int(np.argmax(counts > 0))
+    more = f", as are {int((counts > 0).sum()) - 1} more column(s)" if (counts > 0).sum() > 1 else ""
+    msg = (
+        f"column {j} of {name} is masked (missing) in {int(counts[j])} row(s), first in row "
+        f"{int(np.argmax(mask[:, j]))}{more}; masked cells are taken as NaN, which is refused here. Remedies: "
+        f"colspace.CopulaImputer().fit_transform({name}), or drop those rows or columns"
+    )
+    raise ValueError(msg)
+
+
+def unmasked(y: Any) -> NDArray[Any]:
+    """Masked values as NaN, or None where the type has no NaN."""
+    data, mask = np.ma.getdata(y), np.ma.getmaskarray(y)
+    if not mask.any():
+        return data
+    numbers = data.dtype.kind in "iuf"
+    out = data.astype(np.float64 if numbers else object)
+    out[mask] = np.nan if numbers else None
+    return out
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def _plain_column(y: NDArray[Any], name: str) -> NDArray[Any]:
+    kind = y.dtype.kind
+    if kind == "O":
+        there = y[~absent(y)]
+        types = set(map(type, there.ravel()))
+        dates = [t for t in types if issubclass(t, _DATES)]
+        if dates:
+            raise _dates(name, dates[0].__name__)
+        odd = next((t for t in types if issubclass(t, Complex) and not issubclass(t, Real)), None)
+        if odd is not None:
+            raise _complex(name, odd.__name__)
+        numbers = all(issubclass(t, Real | Decimal) and not issubclass(t, bool) for t in types)
+        return _object_numbers(y) if numbers and len(there) else y
+    if kind in "mM":
+        raise _dates(name, y.dtype)
+    if kind == "c":
+        raise _complex(name, y.dtype)
+    if kind == "V":
+        msg = f"{name} holds records ({y.dtype}); give one of their fields, or a table of numbers"
+        raise ValueError(msg)
+    return _common_float(y)
+
+
+def _series_column(column: nw.Series[Any], name: str) -> Column:
+    kind = column.dtype
+    if column.name and " of " not in name:
+        name = f"{name} ({column.name!r})"
+    if kind.is_numeric() or (kind == nw.Boolean and not column.null_count()):
+        return Column(_common_float(series_numbers(column)))
+    if kind.is_temporal():
+        raise _dates(name, kind)
+    if kind in (nw.Object, nw.Unknown):
+        return Column(_plain_column(np.asarray(column.to_native()), name))
+    categories = kind in (nw.Categorical, nw.Enum)
+    if not categories and kind not in (nw.String, nw.Boolean):
+        msg = f"{name} holds values of type {kind}; give numbers or class labels"
+        raise ValueError(msg)
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    gaps = absent(values)
+    values[gaps] = None
+    if categories and not gaps.any() and _odd_type(values) is None:  # categories that are numbers
+        values = np.array(column.to_list())
+    return Column(values, categories)
+
+
+def _dates(name: str, dtype: Any) -> ValueError:
+    return ValueError(
+        f"{name} holds dates ({dtype}); turn them into numbers first, e.g. days since the first one"
+    )

@@ -1,0 +1,43 @@
+"""Sums too large for float64: one error, which names the column and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._rows import chunk_rows
+
+
+class ColumnOverflowError(ValueError):
+    """A column holds values whose squares are no longer numbers."""
+
+
+def overflow_error(X: Any, labels: Sequence[object] | None = None, what: str = "X") -> ColumnOverflowError:
+    """The error to raise when sums over the rows of X are not finite."""
+    column, value = _largest(X)
+    name = labels[column] if labels is not None and column < len(labels) else column
+    where = f"column {name!r}" if what == "X" else what
+    return ColumnOverflowError(
+        f"{where} holds {value:g}, and sums of squares of such values overflow float64 (1.8e308). Remedies: divide "
+        "the column by a constant, take its logarithm, or correct the cell"
+    )
+
+
+def _largest(X: Any) -> tuple[int, float]:
+    """Column and value of the entry of largest modulus."""
+    if sparse.issparse(X):
+        coo = X.tocoo()
+        at = int(np.argmax(np.abs(coo.data)))
+        return int(coo.coords[1][at]), float(coo.data[at])
+    X = np.asarray(X).reshape(len(X), -1)
+    found = (0, 0.0)
+    step = chunk_rows(X)
+    for i in range(0, len(X), step):
+        part = np.abs(X[i : i + step])
+        row, column = np.unravel_index(int(np.argmax(part)), part.shape)
+        if part[row, column] >= abs(found[1]):
+            found = int(column), float(X[i + row, column])
+    return found

@@ -1,0 +1,160 @@
+"""Cross-validation of Stein's method from moments of folds."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+
+from ..moments import TripleMoments
+from ._stein_fit import SteinOptions
+from ._stein_path import GaussianPath
+from ._stein_sums import (
+    GaussianPlan,
+    GaussianTables,
+    labelled_rows,
+    reduce_stein,
+    split_response,
+    stein_from_tables,
+)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FoldedTables:
+    """Moments of the held-out rows of each fold, and of all rows."""
+
+    parts: tuple[TripleMoments, ...]
+    whole: GaussianTables
+
+    def __add__(self, other: FoldedTables) -> FoldedTables:
+        parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
+        return FoldedTables(parts, self.whole + other.whole)
+
+
+@dataclass(frozen=True)
+class FoldedPlan:
+    """A GaussianPlan whose labelled rows are kept apart by fold: every k-th labelled row of a chunk."""
+
+    plan: GaussianPlan
+    k: int
+
+    def __call__(self, X: Any, y: Any, weights: Array | None = None) -> FoldedTables:
+        """Statistic of one chunk."""
+        y = np.asarray(y)
+        mask, _ = split_response(y, self.plan.encoder, len(self.plan.plan.shift_y))
+        rows = np.flatnonzero(mask)
+
+        def part(chosen: Any) -> GaussianTables:
+            return self.plan(X[chosen], y[chosen], None if weights is None else weights[chosen])
+
+        parts = tuple(part(rows[i :: self.k]).labeled for i in range(self.k))
+        total = reduce(operator.add, parts)
+        return FoldedTables(parts, GaussianTables(total, part(np.flatnonzero(~mask)).rest))
+
+
+@dataclass(frozen=True)
+class CrossFolds:
+    """Moments of the folds; columns are divided by ``scale``, and a ridge of one adds ``unit`` to their variances."""
+
+    tables: FoldedTables
+    scale: Array
+    unit: float
+    labels: bool
+    n_columns: int
+
+
+def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labels: Any) -> FoldedTables:
+    """Moments of rows in memory by folds of the labelled ones; ``cv`` is a number or a splitter of them."""
+    mask = labelled_rows(y)
+    rows = np.flatnonzero(mask)
+    assert plan.encoder is not None
+    target = np.asarray(y)[mask]
+    if plan.encoder.labels:
+        target = target[:, 0] if target.shape[1] == 1 else target.argmax(axis=1)
+    splitter = check_cv(cv, target, classifier=plan.encoder.labels)
+    if splitter.get_n_splits(rows, target) > rows.size > 1:
+        splitter = check_cv(rows.size)
+
+    def part(chosen: Any) -> GaussianTables:
+        return reduce_stein(plan, X[chosen], y[chosen], None if weights is None else weights[chosen], labels)
+
+    whole = reduce_stein(plan, X, y, weights, labels)
+    parts: tuple[TripleMoments, ...] = ()
+    if rows.size > 1:
+        parts = tuple(part(rows[test]).labeled for _, test in splitter.split(rows, target))
+    return FoldedTables(parts, whole)
+
+
+def fold_errors(
+    folds: CrossFolds, options: SteinOptions, ridges: Array, weights: Array, widths: Sequence[int]
+) -> Array:
+    """Held-out squared error relative to the mean's: widths x ridges x weights."""
+    whole = folds.tables.whole
+    y_scale = whole.labeled.y_deviation / whole.labeled.scale_y
+    errors = np.zeros((len(widths), len(ridges), len(weights)))
+    count = sum(part.count for part in folds.tables.parts)
+    for held_out in folds.tables.parts:
+        if held_out.count == 0:
+            continue
+        tables = whole.unlabel(held_out)
+        path = GaussianPath(
+            stein_from_tables(tables, None, folds.scale), options, folds.labels, folds.n_columns
+        )
+        basis = path.basis / folds.scale[:, None]
+        train, test = (project_moments(m, basis) for m in (tables.labeled, held_out))
+        for i, ridge in enumerate(ridges):
+            for j, directions in enumerate(
+                path.directions(ridge * folds.unit, weights.tolist(), max(widths))
+            ):
+                for k, h in enumerate(widths):
+                    errors[k, i, j] += read_out_error(train, test, directions[:, :h], y_scale)
+    return errors / (count * len(y_scale))
+
+
+@dataclass(frozen=True)
+class LinearSums:
+    """Sums over rows of z, y, z z', z y', y y' (y in the units of the plan)."""
+
+    count: float
+    z: Array
+    y: Array
+    zz: Array
+    zy: Array
+    yy: Array
+
+
+def project_moments(m: TripleMoments, basis: Array) -> LinearSums:
+    """Sums of rotated rows from sums of rows."""
+    return LinearSums(m.count, basis.T @ m.x, m.y, basis.T @ m.xx[0, 0] @ basis, basis.T @ m.xy, m.yy)
+
+
+def read_out_error(train: LinearSums, test: LinearSums, directions: Array, y_scale: Array) -> float:
+    """Squared error on held-out rows of the least-squares regression of y on an embedding, from sums alone.
+
+    With B and the means from the training rows, the sum over held-out rows of ||(y - my) - B'(z - mz)||^2,
+    responses in units of ``y_scale``.
+    """
+    mz, my = directions.T @ train.z / train.count, train.y / train.count
+    n = train.count
+    zz = directions.T @ train.zz @ directions / n - np.outer(mz, mz)
+    zy = directions.T @ train.zy / n - np.outer(mz, my)
+    B = np.linalg.lstsq(zz, zy, rcond=1e-12)[0]
+    z = directions.T @ test.z
+    out_zz = (
+        directions.T @ test.zz @ directions
+        - np.outer(z, mz)
+        - np.outer(mz, z)
+        + test.count * np.outer(mz, mz)
+    )
+    out_zy = directions.T @ test.zy - np.outer(z, my) - np.outer(mz, test.y) + test.count * np.outer(mz, my)
+    out_yy = np.diag(test.yy) - 2 * my * test.y + test.count * my**2
+    error = out_yy - 2 * np.einsum("hq,hq->q", B, out_zy) + np.einsum("hq,hk,kq->q", B, out_zz, B)
+    return float(np.sum(np.maximum(error, 0.0) / y_scale**2))

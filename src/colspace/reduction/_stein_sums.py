@@ -1,0 +1,311 @@
+"""The sums and small matrices behind Stein's method of first and second order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._overflow import overflow_error
+from .._response import ResponseEncoder, is_gap
+from .._rows import CHUNK_BYTES, is_dask, reduce_rows
+from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
+from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
+from ._source import Encoded
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def labelled_rows(y: Any) -> Mask:
+    """Rows whose y is known: NaN, None and NA mark unlabelled rows; a row is labelled wholly or not at all."""
+    values = np.asarray(y)
+    if values.dtype.kind in "fc":
+        gaps = np.isnan(values)
+    elif values.dtype.kind == "O":
+        gaps = np.array([is_gap(v) for v in values.ravel().tolist()], dtype=bool).reshape(values.shape)
+    else:
+        return np.ones(values.shape[0], dtype=bool)
+    if gaps.ndim == 1:
+        return ~gaps
+    partly = gaps.any(axis=1) & ~gaps.all(axis=1)
+    if partly.any():
+        msg = (
+            f"{int(partly.sum())} row(s) have some responses and miss others (first: row {int(np.argmax(partly))}); "
+            "a row is labelled wholly or not at all. Remedies: drop or impute those, or fit the responses apart"
+        )
+        raise ValueError(msg)
+    return ~gaps.any(axis=1)
+
+
+def known(y: Any, mask: Mask) -> Any:
+    """The labelled part of y, of the type that the labels have without gaps."""
+    kept = np.asarray(y)[mask]
+    if kept.dtype == object:
+        kinds = set(map(type, kept.ravel().tolist()))
+        if kinds <= {str}:
+            return kept.astype(str)
+        if all(issubclass(k, int | float | np.number) and k is not bool for k in kinds):
+            return kept.astype(np.float64)
+    return kept
+
+
+@dataclass(frozen=True)
+class EncodedResponse(ResponseEncoder):
+    """The encoder of responses that have been encoded and checked before."""
+
+    def __call__(self, y: Any) -> Array:
+        """The numbers as they are."""
+        return np.asarray(y, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class SteinMoments:
+    """Everything the directions are made of, for columns divided by ``scale``.
+
+    ``first`` = E[s (y - mean)'] (p x q) and ``second`` = E[(y - mean) T] (q x p x p) over labelled rows with
+    responses of covariance ``y_covariance``; ``unlabeled`` = E[s (x - mean)'] over all rows (p x p).
+    """
+
+    count: float
+    n_labeled: float
+    mean: Array
+    scale: Array
+    covariance: Array
+    y_covariance: Array
+    first: Array
+    second: Array | None
+    unlabeled: Array | None
+
+
+@dataclass(frozen=True)
+class GaussianTables(Additive):
+    """Moments of labelled rows and of the rest: all that a Gaussian score needs."""
+
+    labeled: TripleMoments
+    rest: TripleMoments
+
+    def unlabel(self, part: TripleMoments) -> GaussianTables:
+        """The same rows when those of ``part`` have lost their labels."""
+        zero = np.zeros_like(part.y)
+        bare = replace(part, y=zero, yy=np.zeros_like(part.yy), xy=np.zeros_like(part.xy), xyx={})
+        return GaussianTables(self.labeled - part, self.rest + bare)
+
+
+@dataclass(frozen=True)
+class GaussianPlan:
+    """``plan(X, y, weights)`` is the statistic of a chunk; y may have gaps."""
+
+    plan: TriplePlan
+    encoder: ResponseEncoder | None
+
+    def __call__(self, X: Any, y: Any, weights: Array | None = None) -> GaussianTables:
+        """Statistic of one chunk."""
+        mask, Y = split_response(y, self.encoder, len(self.plan.shift_y))
+        order_one = replace(self.plan, weighted=())
+        none = np.broadcast_to(self.plan.shift_y, (int((~mask).sum()), len(self.plan.shift_y)))
+        if mask.all():
+            return GaussianTables(self.plan(X, Y, weights), order_one(X[:0], none))
+        w = (None, None) if weights is None else (weights[mask], weights[~mask])
+        return GaussianTables(self.plan(X[mask], Y, w[0]), order_one(X[~mask], none, w[1]))
+
+
+def split_response(y: Any, encoder: ResponseEncoder | None, q: int) -> tuple[Mask, Array]:
+    """Which rows of a chunk are labelled, and their encoded responses; ``encoder`` None: no row is."""
+    if encoder is None:
+        return np.zeros(len(y), dtype=bool), np.zeros((0, q))
+    mask = labelled_rows(y)
+    return mask, encoder(known(y, mask)) if mask.any() else np.zeros((0, q))
+
+
+def gaussian_moments(tables: GaussianTables) -> tuple[Array, Array, int]:
+    """Mean, covariance and number of all rows."""
+    a, b = tables.labeled, tables.rest
+    n = a.count + b.count
+    shift = (a.x + b.x) / n
+    raw = (a.xx[0, 0] + b.xx[0, 0]) / n
+    return a.shift_x + shift, clear_flat(raw - np.outer(shift, shift), np.diag(raw)), a.rows + b.rows
+
+
+def column_scale(covariance: Array, *, standardize: bool) -> Array:
+    """By what columns are divided: their deviations, or one."""
+    variance = np.diag(covariance)
+    return np.sqrt(np.where(variance > 0, variance, 1.0)) if standardize else np.ones(len(variance))
+
+
+def ridge_unit(covariance: Array, *, standardize: bool) -> float:
+    """What a ridge of one adds to the variance of scaled columns: one, or their mean variance if they are not scaled."""
+    return 1.0 if standardize else float(np.mean(np.diag(covariance))) or 1.0
+
+
+@dataclass(frozen=True)
+class Law:
+    """A Gaussian law for scaled columns: its mean in the columns' units, the inverse of its covariance, its ridge.
+
+    ``score`` is the public model, None where the law is known on the span of the rows only.
+    """
+
+    location: Array
+    precision: Array
+    ridge: float
+    score: GaussianScore | None
+
+
+def gaussian_law(
+    template: GaussianScore, mean: Array, covariance: Array, rows: int, scale: Array, *, standardize: bool
+) -> Law:
+    """The law of a template from moments; an infinite ridge replaces the covariance by what a ridge of one adds."""
+    if template.location is not None:
+        mean = np.asarray(template.location, dtype=np.float64)
+    if template.covariance is not None:
+        covariance, rows = np.asarray(template.covariance, dtype=np.float64), len(mean) + 1
+    p, unit = len(mean), ridge_unit(covariance, standardize=standardize)
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
+    if np.isinf(ridge):
+        score = gaussian_from_moments(mean, np.diag(unit * scale**2), count=p + 1)
+        ridge = 0.0
+    elif standardize or not ridge:
+        score = gaussian_from_moments(mean, covariance, template.ridge, template.pseudo_inverse, rows)
+    else:
+        score = gaussian_from_moments(mean, covariance + ridge * np.eye(p), count=p + 1)
+    return Law(score.location_, score.precision_ * scale * scale[:, None], ridge, score)
+
+
+def span_law(template: GaussianScore, mean: Array, covariance: Array, unit: float) -> Law:
+    """The law in coordinates of the rows' span, in which the covariance is diagonal."""
+    if template.ridge == np.inf:
+        return Law(mean, np.eye(len(mean)) / unit, 0.0, None)
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
+    return Law(mean, np.diag(1.0 / (np.diag(covariance) + ridge)), ridge, None)
+
+
+def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> SteinMoments:
+    """Moments of a Gaussian score with precision P: first P Cov(x, y), second P E[y d d'] P, rest P Cov(x).
+
+    No law: P = I, about the mean of all rows.
+    """
+    mean, covariance, _ = gaussian_moments(tables)
+    m, location = tables.labeled, mean if law is None else law.location
+    k = m.count if m.count > 0 else 1.0
+    dx, dy = m.x / k, m.y / k
+    unit = np.broadcast_to(m.scale_y, dy.shape)
+    cross = (m.xy / k - np.outer(dx, dy)) / scale[:, None]
+    second = None
+    if m.xyx:
+        # E[(y - mean)(x - mu)(x - mu)'] about the mean mu of all rows
+        off, dx = (m.shift_x + dx - location) / scale, dx / scale
+        third = (m.xyx[0, 0] / k - dy[:, None, None] * (m.xx[0, 0] / k)) / scale / scale[:, None]
+        third = third - cross.T[:, :, None] * dx - dx[:, None] * cross.T[:, None, :]
+        third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
+        second = (third if law is None else law.precision @ third @ law.precision) * unit[:, None, None]
+    standard = covariance / scale / scale[:, None]
+    return SteinMoments(
+        count=m.count + tables.rest.count,
+        n_labeled=m.count,
+        mean=mean,
+        scale=scale,
+        covariance=standard,
+        y_covariance=(m.yy / k - np.outer(dy, dy)) * unit * unit[:, None],
+        first=(cross if law is None else law.precision @ cross) * unit,
+        second=second,
+        unlabeled=standard if law is None else law.precision @ standard,
+    )
+
+
+@dataclass(frozen=True)
+class ScoreSums(Additive):
+    """Sums over rows for any score model: labelled rows (with a constant column), and all rows."""
+
+    n_labeled: float
+    count: float
+    y: Array
+    yy: Array
+    first: Array
+    second: Array
+    x: Array
+    xx: Array
+    unlabeled: Array
+
+
+@dataclass(frozen=True)
+class ScorePlan:
+    """``plan(X, y, weights)`` is the statistic of a chunk under a fitted score model."""
+
+    score: ScoreModel
+    encoder: ResponseEncoder | None
+    shift_x: Array
+    shift_y: Array
+    second_order: bool
+    all_rows: bool
+
+    def __call__(self, X: Any, y: Any, weights: Array | None = None) -> ScoreSums:
+        """Statistic of one chunk."""
+        q = len(self.shift_y)
+        mask, Y = split_response(y, self.encoder, q)
+        w = np.ones(len(mask)) if weights is None else weights
+        V = np.column_stack([np.ones(len(Y)), Y - self.shift_y])
+        W = V * w[mask, None]
+        XL = np.asarray(X[mask], dtype=np.float64)
+        Z = np.subtract(X, self.shift_x, dtype=np.float64)
+        p = Z.shape[1]
+        some = len(XL) > 0
+        first = self.score.first_moment(XL, W) if some else np.zeros((p, 1 + q))
+        second = np.zeros((0, p, p))
+        if self.second_order:
+            second = self.score.second_moment(XL, W) if some else np.zeros((1 + q, p, p))
+        everything = np.zeros((0, 1 + p))
+        if self.all_rows:
+            ones = np.column_stack([w, Z * w[:, None]])
+            everything = self.score.first_moment(np.asarray(X, dtype=np.float64), ones)
+        return ScoreSums(
+            n_labeled=float(w[mask].sum()),
+            count=float(w.sum()),
+            y=W[:, 1:].sum(axis=0),
+            yy=V[:, 1:].T @ W[:, 1:],
+            first=first,
+            second=second,
+            x=w @ Z,
+            xx=weighted_gram(Z, weights),
+            unlabeled=everything,
+        )
+
+
+def stein_from_sums(m: ScoreSums, shift_x: Array, *, standardize: bool) -> SteinMoments:
+    """Centre y (and x in the unlabelled block) in sums of any score model; scores take columns' units the other way."""
+    k, n = m.n_labeled if m.n_labeled > 0 else 1.0, m.count
+    dy, dx = m.y / k, m.x / n
+    raw = m.xx / n
+    covariance = clear_flat(raw - np.outer(dx, dx), np.diag(raw))
+    scale = column_scale(covariance, standardize=standardize)
+    first = (m.first[:, 1:] - np.outer(m.first[:, 0], dy)) / k
+    second = None
+    if len(m.second):
+        second = (m.second[1:] - dy[:, None, None] * m.second[0]) / k * scale * scale[:, None]
+    unlabeled = None
+    if len(m.unlabeled):
+        unlabeled = (m.unlabeled[:, 1:] - np.outer(m.unlabeled[:, 0], dx)) / n / scale * scale[:, None]
+    return SteinMoments(
+        count=n,
+        n_labeled=m.n_labeled,
+        mean=shift_x + dx,
+        scale=scale,
+        covariance=covariance / scale / scale[:, None],
+        y_covariance=m.yy / k - np.outer(dy, dy),
+        first=first * scale[:, None],
+        second=second,
+        unlabeled=unlabeled,
+    )
+
+
+def reduce_stein(plan: Any, X: Any, y: Any, weights: Any = None, labels: Any = None) -> Any:
+    """One pass of a plan over rows that may live in a Dask collection."""
+    arrays = (X, y) if weights is None else (X, y, weights)
+    if is_dask(X):
+        return reduce_rows(Encoded(plan, None, labels), *arrays)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = reduce_rows(plan, *arrays, chunk=max(256, CHUNK_BYTES // (8 * X.shape[1])))
+    if not all_finite(total):
+        raise overflow_error(X, labels)
+    return total
