@@ -39,7 +39,7 @@ def distances(law: str, links: str, n: int, seed: int) -> dict[str, float]:
     X, Y, B = make_multiple_response(n, law=law, links=links, rng=seed)
     score = fitted_score(law, X)
     models: dict[str, Any] = {
-        "reduced-rank regression": ReducedRank(3),
+        "reduced-rank regression": ReducedRank(3, weighting="identity"),
         "SteinReduction(3)": SteinReduction(3),
         "right law, default": SteinReduction(3, score_model=score),
         "right law, published": SteinReduction(3, score_model=score, **PUBLISHED),

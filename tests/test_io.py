@@ -107,8 +107,6 @@ def test_spaces_around_names(tmp_path):
     (tmp_path / "t.csv").write_text(" a,b ,c d\n1,2,3\n")
     with pytest.warns(UserWarning, match=r"spaces around 2 column name\(s\) are left out: ' a', 'b '"):
         assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b", "c d"]
-    (tmp_path / "t.csv").write_text("a,a ,b \n1,2,3\n")
-    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "a ", "b "]
 
 
 def test_text_columns_stay_as_written(tmp_path):
@@ -243,10 +241,10 @@ def test_lambda_is_refused(tmp_path, data):
 
 
 @pytest.mark.parametrize(
-    "name", ["os.system", "numpy.testing.runstring", "colspace.io.Path", "colspace_evil.X"]
+    "name", ["os.system", "numpy.testing.runstring", "colspace.io._models.Path", "colspace_evil.X"]
 )
 def test_names_that_only_look_trusted(name):
-    from colspace.io import _is_ours
+    from colspace.io._models import _is_ours
 
     assert not _is_ours(name)
     assert _is_ours("colspace._blocks.Blocks")

@@ -1,5 +1,7 @@
+import operator
+import threading
 import tracemalloc
-from functools import partial
+from functools import partial, reduce
 
 import dask.array as da
 import dask.dataframe as dd
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colspace import reduce_rows
-from colspace._rows import CHUNK_BYTES, chunk_rows
+from colspace._rows import CHUNK_BYTES, as_array, chunk_rows, dask_partitions, workspace
+from colspace.moments import TriplePlan
 
 
 def gram(X, y=None):
@@ -58,6 +61,131 @@ def test_dask_frames_with_empty_partitions(table):
     np.testing.assert_allclose(reduce_rows(gram, kept[list("abcd")], kept["y"]), expected)
 
 
+@pytest.fixture
+def folder(table, tmp_path):
+    """A Parquet folder of files and row groups of unequal sizes, with weights and a column nobody asks for."""
+    X, y = table
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y, w=np.arange(101.0), other="text")
+    for i, (start, stop) in enumerate([(0, 13), (13, 14), (14, 60), (60, 61), (61, 90), (90, 101)]):
+        frame[start:stop].to_parquet(tmp_path / f"{i}.parquet", row_group_size=10)
+    return tmp_path
+
+
+def weighted(X, y, w):
+    y = np.asarray(y).reshape(len(X), -1)
+    return X.T @ (X * (w * y.sum(axis=1))[:, None])
+
+
+@pytest.mark.parametrize("options", [{}, {"split_row_groups": True}, {"filesystem": "arrow"}])
+def test_a_parquet_folder_projected_into_features_response_and_weights(table, folder, options):
+    X, y = table
+    w = np.arange(101.0)
+    path = f"file://{folder}" if options.get("filesystem") else folder
+    frame = dd.read_parquet(path, **options)
+    features = frame[list("abcd")]
+    for response in (frame["y"], frame[["y"]]):
+        np.testing.assert_allclose(reduce_rows(gram, features, frame["y"]), gram(X, y))
+        np.testing.assert_allclose(
+            reduce_rows(weighted, features, response, frame["w"]), weighted(X, y, w), atol=1e-10
+        )
+    for kept, rows in ((frame[frame["y"] > 0.5], y > 0.5), (frame[frame["w"] > 60], w > 60)):
+        found = reduce_rows(weighted, kept[list("abcd")], kept["y"], kept["w"])
+        np.testing.assert_allclose(found, weighted(X[rows], y[rows], w[rows]), atol=1e-10)
+    filtered = dd.read_parquet(path, filters=[("w", ">", 60)], **options)
+    found = reduce_rows(gram, filtered.drop(columns=["y", "w", "other"]), filtered["y"])
+    np.testing.assert_allclose(found, gram(X[w > 60], y[w > 60]))
+
+
+def test_partitions_of_a_folder_are_those_that_its_reader_sees(folder):
+    frame = dd.read_parquet(folder)
+    parts = dask_partitions(frame[["a", "b"]], frame["y"])
+    assert [len(p) for p in parts] == [frame.npartitions] * 2
+    read = {str(key) for key in parts[0][0].dask if "read" in str(key)}
+    assert len(read) == frame.npartitions  # once for both
+
+
+def test_collections_beside_arrays_in_memory(table, folder):
+    pl = pytest.importorskip("polars")
+    X, y = table
+    w = np.arange(101.0)
+    lazy = da.from_array(X, chunks=(30, 3))
+    frame = dd.read_parquet(folder)
+    mixed = [
+        (frame[list("abcd")], y, w),
+        (frame[list("abcd")], pd.Series(y, index=np.arange(101)[::-1]), da.from_array(w, chunks=40)),
+        (frame[list("abcd")], pl.Series(y), frame["w"]),
+        (frame[list("abcd")], frame["y"], w),
+        (lazy, pd.Series(y), w),
+        (lazy, pl.Series(y), w),
+        (lazy, pl.DataFrame({"y": y}), pd.Series(w, dtype="Float64")),
+        (lazy, frame["y"], frame["w"]),
+        (X, da.from_array(y, chunks=50), w),
+    ]
+    for arrays in mixed:
+        np.testing.assert_allclose(reduce_rows(weighted, *arrays), weighted(X, y, w), atol=1e-10)
+
+
+def _csr(block):
+    return sparse.csr_array(np.where(block > 0, block, 0.0))
+
+
+def _twice(block):
+    """Every entry in two halves: a format that is not canonical, and no CSR."""
+    half = sparse.coo_array(_csr(block) / 2)
+    rows, columns = half.coords
+    return sparse.coo_array(
+        (np.tile(half.data, 2), (np.tile(rows, 2), np.tile(columns, 2))), shape=half.shape
+    )
+
+
+@pytest.mark.parametrize("make", [_csr, _twice])
+@pytest.mark.parametrize("chunks", [(40, 4), (40, 3)])
+def test_dask_arrays_of_sparse_blocks(table, make, chunks):
+    X, y = table
+    lazy = da.from_array(X, chunks=chunks).map_blocks(make)
+    positive = np.where(X > 0, X, 0.0)
+    for response in (y, da.from_array(y, chunks=25)):
+        np.testing.assert_allclose(reduce_rows(_sparse_gram, lazy, response), gram(positive, y))
+    assert as_array(_twice(X)).has_canonical_format
+
+
+def _sparse_gram(X, y):
+    assert sparse.issparse(X)
+    assert X.format == "csr"
+    return gram(X, y)
+
+
+class _TwoPartsError(Exception):
+    def __init__(self, first, second):
+        super().__init__(first, second)
+
+
+def _refuse(X, *, limit, error):
+    if X.max() > limit:
+        raise error
+    return X.sum(axis=0)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_errors_name_the_partition(kind):
+    X = np.zeros((60, 2))
+    X[45] = 7.0
+    lazy = (
+        da.from_array(X, chunks=(20, 2))
+        if kind == "array"
+        else dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    )
+    cause = OverflowError("7 is too large")
+    with pytest.raises(
+        OverflowError, match="in partition 2 of the Dask collection: 7 is too large"
+    ) as caught:
+        reduce_rows(partial(_refuse, limit=5.0, error=cause), lazy)
+    assert isinstance(caught.value.__cause__, OverflowError)
+    with pytest.raises(_TwoPartsError) as caught:
+        reduce_rows(partial(_refuse, limit=5.0, error=_TwoPartsError("a", "b")), lazy)
+    assert any("in partition 2" in note for note in caught.value.__notes__)
+
+
 def _count_rows(X, limit):
     assert len(X) <= limit
     return len(X)
@@ -83,6 +211,46 @@ def test_memory_is_one_chunk_not_a_copy():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * CHUNK_BYTES < X.nbytes / 5
+
+
+def test_a_workspace_is_taken_again():
+    first = workspace("here", (10, 4))
+    assert np.shares_memory(first, workspace("here", (8, 5)))
+    assert not np.shares_memory(first, workspace("there", (10, 4)))
+    assert workspace("here", (3, 2)).shape == (3, 2)
+    huge = (4 * CHUNK_BYTES // 8 + 1,)
+    assert not np.shares_memory(workspace("here", huge), workspace("here", huge))
+    others = []
+    thread = threading.Thread(target=lambda: others.append(workspace("here", (10, 4))))
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(first, others[0])
+
+
+def test_sums_leave_what_statistics_return_as_it_was():
+    X = np.arange(12.0).reshape(6, 2)
+    kept = X.copy()
+    assert reduce_rows(lambda rows: rows[0], X, chunk=1).tolist() == [30.0, 36.0]
+    np.testing.assert_array_equal(X, kept)
+    parts = [np.ones(2, dtype=int), np.full(2, 0.5), np.full(2, 0.25), np.ones(1)]
+    np.testing.assert_allclose(reduce_rows(lambda rows: parts[int(rows[0])], np.arange(4.0), chunk=1), 2.75)
+    np.testing.assert_array_equal(parts[0], 1)
+
+
+def test_statistics_outlive_the_workspace_they_were_made_in(table):
+    X, y = table
+    pairs = ((0, 0), (0, 1), (1, 1))
+    for weighted_pairs in (pairs, ((0, 1),)):
+        plan = TriplePlan((slice(0, 2), slice(2, 4)), None, X[0], y[:1], pairs, weighted_pairs)
+        stored = [plan(X[i : i + 7], y[i : i + 7]) for i in range(0, 101, 7)]
+        whole, chunked = plan(X, y), reduce_rows(plan, X, y, chunk=7)
+        for total in (chunked, reduce(operator.add, stored)):
+            assert total.count == whole.count
+            np.testing.assert_allclose(total.xy, whole.xy, atol=1e-11)
+            for pair in pairs:
+                np.testing.assert_allclose(total.xx[pair], whole.xx[pair], atol=1e-11)
+            for pair in weighted_pairs:
+                np.testing.assert_allclose(total.xyx[pair], whole.xyx[pair], atol=1e-11)
 
 
 @settings(deadline=None, max_examples=30)
@@ -112,10 +280,14 @@ def test_errors(table):
     with pytest.raises(ValueError, match="different numbers of rows"):
         reduce_rows(gram, lazy, y[:-1])
     unknown = lazy[lazy[:, 0] > 0]
-    with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes.*lengths=True"):
-        reduce_rows(gram, unknown)
+    with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes"):
+        reduce_rows(gram, unknown, y)
+    np.testing.assert_allclose(reduce_rows(gram, unknown), gram(X[X[:, 0] > 0]))
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
-    with pytest.raises(ValueError, match=r"3 partitions needs y as a Dask Series.*Remedies"):
-        reduce_rows(gram, frame, y)
+    other = dd.from_pandas(pd.Series(y), npartitions=2)
+    with pytest.raises(ValueError, match=r"different numbers of partitions, \[3, 2\].*Remedies"):
+        reduce_rows(gram, frame, other)
+    with pytest.raises(ValueError, match="different numbers of rows: 101 and 100"):
+        reduce_rows(gram, frame, y[:-1])
     with pytest.raises(ValueError, match="every partition is empty"):
         reduce_rows(gram, frame[frame[0] > 1e9])

@@ -16,6 +16,7 @@ __all__ = [
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
+    "SingularCovarianceWarning",
     "SlicedAverage",
     "SlicedInverse",
     "SteinReduction",
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
         JointReduction,
@@ -58,6 +60,7 @@ _HOMES = {
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "PairRegressor": "pairs",
+    "SingularCovarianceWarning": "factor",
     "reduce_rows": "_rows",
     "spectral_features": "pairs",
     "stack_blocks": "_blocks",

@@ -49,7 +49,8 @@ class ResponseEncoder:
         if self.classes is not None:
             return self._indicators(as_column(y).values.ravel())
         given = as_column(y).values
-        values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+            values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
         if self.function is not None:
             values = np.asarray(self.function(values))
             if values.ndim == 0 or values.shape[0] != len(given):

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_array, validate_data
 
 from ._containers import as_column, as_table
-from ._rows import as_array, dask_partitions, is_dask
+from ._rows import as_array, dask_partitions, is_dask, named_partition
 
 Array = NDArray[np.float64]
 
@@ -25,14 +25,15 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> An
     if is_dask(X):
         return _check_dask(estimator, X, reset=reset)
     table = as_table(X)
-    values = check_array(
-        table.values,
-        accept_sparse="csr",
-        ensure_all_finite=False,
-        ensure_min_samples=min_rows,
-        estimator=estimator,
-        input_name="X",
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+        values = check_array(
+            table.values,
+            accept_sparse="csr",
+            ensure_all_finite=False,
+            ensure_min_samples=min_rows,
+            estimator=estimator,
+            input_name="X",
+        )
     check_finite(values, table.names, estimator)
     validate_data(
         estimator, values if table.frame is None else table.frame, reset=reset, skip_check_array=True
@@ -47,7 +48,8 @@ def check_finite(
     stored = sparse.issparse(values)
     who = None if estimator is None else type(estimator).__name__
     try:
-        assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+            assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
     except ValueError as reason:
         if stored:
             cells = values.tocoo()
@@ -144,18 +146,26 @@ def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
 
 
 def sample_rows(X: Any, *rest: Any) -> list[Any]:
-    """A sample of aligned rows in memory: spread over an array, the first partition of a Dask collection."""
-    if is_dask(X):
+    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection."""
+    if any(is_dask(a) for a in (X, *rest)):
         import dask
 
-        for part in zip(*dask_partitions(X, *rest), strict=True):
-            local = [as_array(p) for p in dask.compute(*part)]
-            if len(local[0]):
+        for i, part in enumerate(zip(*dask_partitions(X, *rest), strict=True)):
+            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, *part))
+            if local[0].shape[0]:
                 return local
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     step = max(1, X.shape[0] // 1024)
     return [a[::step] for a in (X, *rest)]
+
+
+def _some_rows(number: int, *parts: Any) -> list[Any]:
+    """At most about 16,000 rows of a partition, taken where it lives."""
+    with named_partition(number):
+        local = [as_array(p) for p in parts]
+        step = max(1, local[0].shape[0] // 16_384)
+        return [a[::step] for a in local]
 
 
 def feature_names(estimator: Any) -> Sequence[str] | None:

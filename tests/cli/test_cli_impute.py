@@ -235,7 +235,7 @@ def test_constant_columns_warn_in_words(files, frame):
         (["t.csv", "-o", "f.xlsx"], "unknown kind of table"),
         (["t.csv", "-o", "no/f.csv"], "make the directory first"),
         (["t.csv", "-o", "t.csv"], "is the table itself, which is never overwritten"),
-        (["t.csv", "-o", "../{}/t.csv"], "is the table itself, which is never overwritten"),
+        (["t.csv", "-o", "../{}/t.csv"], "is the table itself (t.csv), which is never overwritten"),
         (["t-1.csv", "-o", "t.csv", "--draws", "2"], "t-1.csv is the table itself"),
         (["t.csv", "-o", "-", "--draws", "2"], "--out - is one stream"),
         (["t.csv", "-o", "f.csv", "--draws", "2", "--intervals"], "choose one"),

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colspace import ConstantColumnWarning, CopulaImputer
-from colspace.copula import _fit, _imputer, pool
+from colspace.copula import _imputer, _passes, pool
 from colspace.copula._predict import row_log_likelihood
 
 
@@ -180,7 +180,7 @@ def test_dask_equals_local(mixed, method):
 
 
 def test_blocks_of_rows_do_not_matter(mixed, fitted, monkeypatch):
-    monkeypatch.setattr(_fit, "rows_per_block", lambda p, k: 37)
+    monkeypatch.setattr(_passes, "rows_per_block", lambda p, k: 37)
     model = clone(fitted).fit(mixed[1])
     np.testing.assert_allclose(model.correlation_, fitted.correlation_, atol=1e-9)
 

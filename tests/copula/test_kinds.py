@@ -30,7 +30,8 @@ def kind_of(column, given="auto", hint=None):
         ([0, 2, 2], "ordinal", "binary"),
         (np.arange(30), "ordinal", "ordinal"),
         ([1, 2, 3] * 2, None, "ordinal"),
-        ([0.5, 1.5, -2.5] * 2, None, "ordinal"),
+        ([0.5, 1.5, -2.5] * 5, None, "ordinal"),
+        ([0.5, 1.5, -2.5] * 4, None, "continuous"),
         (np.arange(20).repeat(2), None, "ordinal"),
         (np.arange(20), "integer", "continuous"),
         (NORMAL[:10], None, "continuous"),
@@ -43,6 +44,8 @@ def kind_of(column, given="auto", hint=None):
         (np.minimum(NORMAL, 0), None, "upper"),
         (np.clip(NORMAL, -1, 1), None, "two-sided"),
         (np.maximum(NORMAL, -2.5), None, "continuous"),
+        (np.repeat(NORMAL[:9], [3, 1, 2, 1, 2, 1, 2, 1, 3]), None, "continuous"),  # rows that repeat
+        (np.repeat(np.sort(NORMAL[:9]), [4, 1, 2, 1, 2, 1, 2, 1, 2]), None, "lower"),
     ],
 )
 def test_automatic_kinds(column, hint, kind):
@@ -162,7 +165,7 @@ def test_unknown_kinds_and_columns():
 def test_unseen_levels():
     X = pd.DataFrame({"n": [1.0, 2, 3], "c": pd.Categorical(["a", "c", "c"], list("abc"), ordered=True)})
     values, layout = read_table(X)
-    seen = [x for x, _ in distinct_values(values)]
+    seen = [x for x, *_ in distinct_values(values)]
     check_seen(values, seen, ("ordinal", "binary"), layout)
     check_seen(np.array([[np.nan, 2], [7, np.nan]]), seen, ("count", "binary"), layout)
     with pytest.raises(

@@ -5,6 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf_shrinkage as sklearn_ledoit_wolf
 
 from colspace.factor import (
+    SingularCovarianceWarning,
     Whitener,
     count_sketch,
     diagonal_whitener,
@@ -69,12 +70,18 @@ def test_whitening_errors(rng):
     with pytest.raises(
         ValueError, match=r"more rows than columns are needed: 3 rows.*block 'g' has 3 columns.*shrinkage"
     ):
-        full_whitener(np.eye(3), 3, what="block 'g'")
+        full_whitener(np.eye(3), 3, 0.0, what="block 'g'")
     with pytest.raises(ValueError, match=r"1 constant column\(s\).*\['b'\].*VarianceThreshold"):
-        full_whitener(np.diag([1.0, 0.0, 2.0]), 30, columns=["a", "b", "c"])
+        full_whitener(np.diag([1.0, 0.0, 2.0]), 30, 0.0, columns=["a", "b", "c"])
     X = np.column_stack([X, X @ [1.0, 2.0, -1.0]])
     with pytest.raises(ValueError, match=r"singular: rank 3 of 4 columns.*shrinkage='auto'"):
-        full_whitener(np.cov(X.T, bias=True), 30)
+        full_whitener(np.cov(X.T, bias=True), 30, 0.0)
+    with pytest.warns(SingularCovarianceWarning, match="rank 3 of 4.*least that the numbers allow"):
+        w = full_whitener(np.cov(X.T, bias=True), 30)
+    assert 0 < w.shrinkage < 1e-8
+    W = w.apply(np.eye(4))
+    keep = np.linalg.eigvalsh(W @ np.cov(X.T, bias=True) @ W.T)
+    np.testing.assert_allclose(keep, [0, 1, 1, 1], atol=1e-6)
     nearly = np.column_stack([X[:, :3], X[:, 3] + 1e-4 * rng.standard_normal(30)])
     assert full_whitener(np.cov(nearly.T, bias=True), 30).cholesky is not None
     assert full_whitener(np.cov(X.T, bias=True), 30, shrinkage=0.1).cholesky is not None

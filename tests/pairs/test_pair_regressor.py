@@ -399,7 +399,7 @@ def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):
         own = set(Y[[i]].indices)
         assert len(own & set(chosen)) >= min(4, len(own))
     lengths = []
-    monkeypatch.setattr(_tune, "top_score", lambda *given: lengths.append(given[-1]) or 0.5)
+    monkeypatch.setattr(_tune, "top_score", lambda *given: lengths.append(given[3]) or 0.5)
     PairRegressor(2, n_top=18, bandwidth=0.3).fit(A, B, Y)
     monkeypatch.undo()
     assert 8 <= min(lengths) <= max(lengths) < 18  # a list of 18 among 90, as long among the sampled

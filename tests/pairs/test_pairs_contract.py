@@ -177,7 +177,7 @@ def test_wrong_scorers_and_tables(data):
         pair_scorer("recall", 0)
     with pytest.raises(ValueError, match="A has 59 entities, but Y has 60 rows"):
         PairTable(A[:59], B, Y)
-    with pytest.raises(TypeError, match="holds B, Y and mask itself"):
+    with pytest.raises(TypeError, match="holds B, Y, mask and sample_weight itself"):
         FIXED.fit(PairTable(A, B, Y), B, Y)
     with pytest.raises(TypeError, match="features of both sides and the scores"):
         FIXED.fit(A, B)

@@ -37,8 +37,8 @@ from colspace.reduction._sliced import (
     average_kernel,
     collect_slices,
     inverse_kernel,
-    slice_numbers,
-    slice_responses,
+    make_slicer,
+    slice_edges,
 )
 from colspace.reduction._source import Source
 
@@ -199,11 +199,12 @@ def test_pickle_and_pipeline(estimator, data):
         "list",
     ],
 )
-@pytest.mark.filterwarnings("ignore:5 rows in 5 slices")
+@pytest.mark.filterwarnings("ignore:5 rows in 5 slices", "ignore::colspace.ConstantColumnWarning")
 def test_bad_input(estimator, change, message, data):
     X, Y = data
+    exact = {"alpha": 0.0} if estimator is ReducedRank else {"shrinkage": 0.0}
     with pytest.raises((ValueError, TypeError), match=message):
-        estimator(n_components=1).fit(*change(X.copy(), Y[:, 0].copy()))
+        estimator(n_components=1, **exact).fit(*change(X.copy(), Y[:, 0].copy()))
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=ids)
@@ -226,13 +227,11 @@ def test_shrinkage_takes_wide_and_constant(estimator):
     assert abs(model.components_[0, -1]) < 1e-10
 
 
-@pytest.mark.parametrize("estimator", [SlicedInverse, SlicedAverage, StructuredOLS], ids=ids)
-def test_slices_refuse_dask(estimator, data):
+def test_groups_refuse_dask(data):
     da = pytest.importorskip("dask.array")
     X, Y = data
-    model = estimator().set_params(n_slices=5)
-    with pytest.raises(TypeError, match=r"Dask collection. Remedies: load it .* JointReduction"):
-        model.fit(da.from_array(X, chunks=(100, 6)), da.from_array(Y[:, 0], chunks=100))
+    with pytest.raises(TypeError, match=r"with groups needs all rows in memory.*load it"):
+        StructuredOLS().fit(da.from_array(X, chunks=(100, 6)), Y[:, 0], groups=X[:, 0] > 0)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +239,9 @@ def test_slices_refuse_dask(estimator, data):
     [
         PrincipalHessian(1),
         PrincipalHessian(1, residuals=True, shrinkage="auto"),
+        SlicedInverse(2, n_slices=7, shrinkage="auto"),
+        SlicedAverage(2, n_slices=7),
+        StructuredOLS(2, n_slices=5),
         StructuredOLS(blocks={"a": [3, 1], "b": [0, 5], "drop": "*"}),
         ReducedRank(2),
         ReducedRank(1, alpha=0.3, weighting="inverse"),
@@ -309,19 +311,40 @@ def test_phd_residuals_remove_the_linear_part():
 
 def test_phd_residuals_of_a_linear_response(data):
     X, _ = data
-    with pytest.raises(ValueError, match=r"linear function of X .*Remedies: residuals=False"):
-        PrincipalHessian(residuals=True).fit(X, X @ np.arange(6.0))
+    with pytest.warns(UserWarning, match=r"linear function of X .*Remedies: residuals=False"):
+        model = PrincipalHessian(residuals=True).fit(X, X @ np.arange(6.0))
+    np.testing.assert_array_equal(
+        model.components_, PrincipalHessian().fit(X, X @ np.arange(6.0)).components_
+    )
 
 
 # ---------------------------------------------------------------- slices
 
 
-def test_slices_are_array_split():
+def slice_numbers(y, n_slices, weights=None):
+    values, inverse = np.unique(y, return_inverse=True)
+    edges = slice_edges(values, np.bincount(inverse, weights).astype(float), n_slices)
+    return np.searchsorted(edges, y), len(edges) + 1
+
+
+def test_slices_are_equal_parts_of_the_order():
     y = np.random.default_rng(0).standard_normal(103)
     numbers, count = slice_numbers(y, 10)
     assert count == 10
-    for h, part in enumerate(np.array_split(np.argsort(y), 10)):
+    assert sorted(np.bincount(numbers)) == [10] * 7 + [11] * 3
+    numbers, _ = slice_numbers(y[:100], 10)
+    for h, part in enumerate(np.array_split(np.argsort(y[:100]), 10)):
         assert set(np.flatnonzero(numbers == h)) == set(part)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_slices_of_weighted_rows_are_those_of_repeated_ones(seed):
+    rng = np.random.default_rng(seed)
+    y = np.round(rng.standard_normal(50), int(rng.integers(0, 3)))
+    weights = rng.integers(1, 4, size=50)
+    whole, _ = slice_numbers(np.repeat(y, weights), 7)
+    np.testing.assert_array_equal(np.repeat(slice_numbers(y, 7, weights)[0], weights), whole)
+    np.testing.assert_array_equal(slice_numbers(y, 7, 0.1 * weights)[0], slice_numbers(y, 7, weights)[0])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -389,9 +412,8 @@ def test_save_equals_statsmodels(reference):
     X, y, stored = reference
     known = stored["save"]
     source = Source.of(X, y, None, "test")
-    slices, counts = slice_responses(source.y, stored["n_slices"], labels=False)
-    m = collect_slices(source, parse_blocks(None, 5), slices, sum(counts), second=True)
-    w = full_whitener(m.covariance, m.n_rows)
+    m = collect_slices(source, parse_blocks(None, 5), make_slicer(source, stored["n_slices"]), second=True)
+    w = full_whitener(m.covariance, m.rows)
     kernel = average_kernel(m.weights, np.eye(5), w.both_sides(m.slice_covariances * 20 / 19, w))
     values, vectors = eigh(kernel)
     assert_same_span(w.loadings(vectors[:, ::-1][:, :2]), np.array(known["directions"])[:, :2])
@@ -409,7 +431,8 @@ def test_sliced_by_hand(q, data):
     Z = Z @ root
     inverse, average = np.zeros((6, 6)), np.zeros((6, 6))
     for y in Y.T[:q]:
-        for part in np.array_split(np.argsort(y), 7):
+        place = np.ceil((np.argsort(np.argsort(y)) + 0.5) / 400 * 7)
+        for part in (np.flatnonzero(place == h) for h in range(1, 8)):
             mean = Z[part].mean(axis=0)
             spread = np.eye(6) - np.cov(Z[part].T, bias=True)
             inverse += len(part) / 400 * np.outer(mean, mean)
@@ -484,7 +507,8 @@ def test_sols_slices_by_hand(q, data):
     for y in Y.T[:q]:
         y = (y - y.mean()) / y.std()
         cross.append(Z.T @ y / 400)
-        for part in np.array_split(np.argsort(y), 3):
+        place = np.ceil((np.argsort(np.argsort(y)) + 0.5) / 400 * 3)
+        for part in (np.flatnonzero(place == h) for h in (1, 2, 3)):
             cross.append(Z[part].T @ (y[part] - y[part].mean()) / 400)
     directions = np.linalg.solve(S, np.column_stack(cross))
     model = StructuredOLS(2, blocks={"a": [4, 0, 3], "b": [1, 2, 5]}, n_slices=3).fit(X, Y[:, :q])
@@ -536,8 +560,12 @@ def test_sols_too_many_directions(data):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         StructuredOLS().fit(X, Y[:, 0], groups=np.ones(3))
     positive = Y[:, 0] > 0
-    with pytest.raises(ValueError, match=r"constant column.*\[6\]"):  # constant within groups
-        StructuredOLS().fit(np.column_stack([X, positive]), Y[:, 0], groups=positive)
+    split = np.column_stack([X, positive])  # constant within groups
+    with pytest.warns(ConstantColumnWarning), pytest.raises(ValueError, match=r"constant column.*\[6\]"):
+        StructuredOLS(shrinkage=0.0).fit(split, Y[:, 0], groups=positive)
+    with pytest.warns(ConstantColumnWarning, match="6"):
+        model = StructuredOLS().fit(split, Y[:, 0], groups=positive)
+    assert abs(model.components_[0, 6]) < 1e-12
 
 
 def test_sols_prefix_and_stack(data):
@@ -574,7 +602,7 @@ def several():
     return X, X @ B + rng.standard_normal((150, 4)) @ np.diag([1, 2, 0.5, 3]) - 2.0
 
 
-@pytest.mark.parametrize("weighting", ["identity", "inverse"])
+@pytest.mark.parametrize("weighting", ["unit", "identity", "inverse"])
 def test_full_rank_is_least_squares(weighting, several):
     X, Y = several
     model, other = ReducedRank(4, weighting=weighting).fit(X, Y), LinearRegression().fit(X, Y)
@@ -583,14 +611,14 @@ def test_full_rank_is_least_squares(weighting, several):
     np.testing.assert_allclose(model.predict(X), other.predict(X), atol=1e-10)
 
 
-@pytest.mark.parametrize("weighting", ["identity", "inverse"])
-def test_full_rank_is_ridge(weighting, several):
+@pytest.mark.parametrize("weighting", ["unit", "identity", "inverse"])
+def test_full_rank_is_ridge_on_standardised_columns(weighting, several):
     X, Y = several
-    alpha = 0.3
-    penalty = alpha * np.trace(np.cov(X.T, bias=True)) / 5 * len(X)
-    model, other = ReducedRank(4, alpha=alpha, weighting=weighting).fit(X, Y), Ridge(penalty).fit(X, Y)
-    np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-10)
-    np.testing.assert_allclose(model.predict(X), other.predict(X), atol=1e-10)
+    alpha, D = 0.3, X.std(axis=0)
+    model = ReducedRank(4, alpha=alpha, weighting=weighting).fit(X, Y)
+    other = Ridge(alpha * len(X)).fit(X / D, Y)
+    np.testing.assert_allclose(model.coef_ * D, other.coef_, atol=1e-10)
+    np.testing.assert_allclose(model.predict(X), other.predict(X / D), atol=1e-10)
 
 
 def test_one_response(several):
@@ -609,24 +637,28 @@ def test_one_response(several):
 
 def loss(X, Y, B, penalty, gamma):
     R = Y - X @ B
-    return np.trace(R @ gamma @ R.T) / len(X) + penalty * np.trace(B @ gamma @ B.T)
+    return np.trace(R @ gamma @ R.T) / len(X) + np.trace(B.T @ penalty @ B @ gamma)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5])
-@pytest.mark.parametrize("weighting", ["identity", "inverse"])
+@pytest.mark.parametrize("weighting", ["unit", "identity", "inverse"])
 @pytest.mark.parametrize("r", [1, 2])
 def test_rank_r_minimises(alpha, weighting, r, several):
     """No rank-r coefficients do better: descent from random starts and from the solution."""
     X, Y = several
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     S = X.T @ X / len(X)
-    penalty = alpha * np.trace(S) / 5
-    gamma = np.eye(4) if weighting == "identity" else np.linalg.inv(Y.T @ Y / len(Y))
+    penalty = alpha * np.diag(np.diag(S))
+    gamma = {
+        "unit": np.diag(1 / Y.var(axis=0)),
+        "identity": np.eye(4),
+        "inverse": np.linalg.inv(Y.T @ Y / len(Y)),
+    }[weighting]
     C = X.T @ Y / len(X)
 
     def objective(v):
         P, Q = v[: 5 * r].reshape(5, r), v[5 * r :].reshape(r, 4)
-        gradient = 2 * ((S + penalty * np.eye(5)) @ P @ Q - C) @ gamma
+        gradient = 2 * ((S + penalty) @ P @ Q - C) @ gamma
         return loss(X, Y, P @ Q, penalty, gamma), np.concatenate(
             [(gradient @ Q.T).ravel(), (P.T @ gradient).ravel()]
         )
@@ -644,14 +676,31 @@ def test_rank_r_minimises(alpha, weighting, r, several):
 
 
 def test_ridge_is_augmented_data(several):
-    """Rank-r ridge is rank-r least squares on the data with sqrt(m penalty) I beneath."""
+    """Rank-r ridge is rank-r least squares on the data with sqrt(m penalty) D beneath."""
     X, Y = several
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    penalty = 0.2 * np.trace(X.T @ X) / 5
-    XX, YY = np.vstack([X, np.sqrt(penalty) * np.eye(5)]), np.vstack([Y, np.zeros((5, 4))])
+    ridge = np.sqrt(0.2 * len(X)) * np.diag(X.std(axis=0))
+    XX, YY = np.vstack([X, ridge]), np.vstack([Y, np.zeros((5, 4))])
     full = np.linalg.lstsq(XX, YY, rcond=None)[0]
     V = np.linalg.svd(XX @ full, full_matrices=False)[2][:2].T
-    np.testing.assert_allclose(ReducedRank(2, alpha=0.2).fit(X, Y).coef_.T, full @ V @ V.T, atol=1e-10)
+    model = ReducedRank(2, alpha=0.2, weighting="identity").fit(X, Y)
+    np.testing.assert_allclose(model.coef_.T, full @ V @ V.T, atol=1e-10)
+
+
+def test_singular_values_in_the_units_of_the_weighting(several):
+    X, Y = several
+    Z, W = whitened(X)
+    cross = Z.T @ (Y - Y.mean(axis=0)) / len(X)
+    for weighting, scaled in (("identity", cross), ("unit", cross / Y.std(axis=0))):
+        model = ReducedRank(3, weighting=weighting).fit(X, Y)
+        np.testing.assert_allclose(model.singular_values_, np.linalg.svd(W @ scaled)[1][:3], rtol=1e-10)
+
+
+def test_units_of_responses_do_not_matter_by_default(several):
+    X, Y = several
+    units = np.array([1e-6, 1.0, 1e40, 1e-40])
+    model, scaled = (ReducedRank(2, alpha=0.1).fit(X, t) for t in (Y, Y * units))
+    np.testing.assert_allclose(scaled.predict(X) / units, model.predict(X), rtol=1e-9)
 
 
 def test_inverse_weighting_is_cca(several):
@@ -684,9 +733,10 @@ def test_rrr_wide_with_ridge():
     Y = X[:, :3] + 0.1 * rng.standard_normal((30, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConstantColumnWarning)
         model = ReducedRank(3, alpha=0.5).fit(X, Y)
-    penalty = 0.5 * np.trace(np.cov(X.T, bias=True)) / 61 * 30
-    np.testing.assert_allclose(model.coef_, Ridge(penalty).fit(X, Y).coef_, atol=1e-9)
+    D = np.append(X[:, :60].std(axis=0), 1.0)
+    np.testing.assert_allclose(model.coef_ * D, Ridge(0.5 * 30).fit(X / D, Y).coef_, atol=1e-9)
 
 
 def test_rrr_bad_responses(several):
@@ -705,7 +755,7 @@ def test_rrr_recovery():
     A, C = rng.standard_normal((10, 2)), rng.standard_normal((2, 6))
     X, new = rng.standard_normal((150, 10)), rng.standard_normal((2000, 10))
     Y = X @ A @ C + 3 * rng.standard_normal((150, 6))
-    model, full = ReducedRank(2).fit(X, Y), ReducedRank(6).fit(X, Y)
+    model, full = ReducedRank(2, weighting="identity").fit(X, Y), ReducedRank(6).fit(X, Y)
     assert nsee(A, model.components_.T) < 0.2
     error = [np.mean((m.predict(new) - new @ A @ C) ** 2) for m in (model, full)]
     assert error[0] < 0.7 * error[1]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +7,8 @@ from score_laws import LAWS, MODELS, draw
 from sklearn.base import clone
 
 from colspace._random import generator
-from colspace.scores import GaussianScore, choose_score
+from colspace.scores import GaussianScore, StudentScore, choose_score
+from colspace.scores._auto import held_out
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -121,3 +124,51 @@ def test_a_constant_column_does_not_hinder_the_choice():
     without, same = choose_score(X, rng=0)
     assert type(model) is type(without)
     assert table == pytest.approx(same, rel=1e-7)
+
+
+def test_sums_of_held_out_densities_merge():
+    """Means and standard errors from sums over chunks are those of all rows' differences."""
+    X = draw("student", 300, 3, np.random.default_rng(0), df=4)
+    w = np.random.default_rng(1).random(300)
+    models = {"gaussian": GaussianScore().fit(X), "student": StudentScore().fit(X)}
+    found = held_out(X[:77], w[:77], models=models) + held_out(X[77:], w[77:], models=models)
+    values = {name: model.log_density(X) for name, model in models.items()}
+    for name, value in values.items():
+        assert found.mean(name) == pytest.approx(np.average(value, weights=w), rel=1e-12)
+    assert found.mean("laplace") == -np.inf
+    gain = values["student"] - values["gaussian"]
+    mean = np.average(gain, weights=w)
+    error = np.sqrt(np.average((gain - mean) ** 2, weights=w) * np.sum(w**2)) / w.sum()
+    assert found.leads("student", "gaussian") == (mean > 2 * error)
+    assert not found.leads("gaussian", "student")
+    for factor, ahead in ((2 * error / mean * 1.001, True), (2 * error / mean * 0.999, False)):
+        shifted = replace(found, over=found.over * factor, products=found.products + _shift(found, factor))
+        assert shifted.leads("student", "gaussian") == ahead
+
+
+def _shift(found, factor):
+    """What a change of the mean difference by a factor adds to the products, the variance staying."""
+    mean = found.over / found.weight
+    return found.weight * (factor**2 - 1) * np.outer(mean, mean)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "weights"])
+def test_partitions_are_folded_where_they_are(kind):
+    array, frame = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    X = draw("student", 900, 3, np.random.default_rng(0), df=5)
+    data, options = array.from_array(X, chunks=(200, 3)), {}
+    if kind == "frame":
+        data = frame.from_pandas(pd.DataFrame(X, columns=list("abc")), npartitions=4)
+    if kind == "weights":
+        options = {"sample_weight": np.arange(900) % 2}
+    model, table = choose_score(data, ("gaussian", "student"), rng=0, **options)
+    assert type(model) is StudentScore
+    assert choose_score(data, ("gaussian", "student"), rng=0, **options)[1] == pytest.approx(table, rel=1e-12)
+    local = choose_score(X, ("gaussian", "student"), rng=0, **options)[1]
+    assert table == pytest.approx(local, abs=0.1)  # other folds, the same law
+    kept = X[1::2] if kind == "weights" else X
+    np.testing.assert_allclose(model.location_, StudentScore().fit(kept).location_, rtol=1e-6)
+    if kind == "frame":
+        assert list(model.feature_names_in_) == list("abc")
+    # densities are those of rows left out: in-sample ones are larger by about the number of parameters over n
+    assert table["student"] < np.mean(StudentScore().fit(kept).log_density(kept)) - 2 / len(kept)

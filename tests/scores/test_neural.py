@@ -244,7 +244,9 @@ def test_constant_columns_get_a_score_of_zero(torch, objective):
 
 def test_dask_is_refused_with_the_remedy(torch):
     array = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match=r"NeuralScore works on rows in memory.*X.compute\(\).*GaussianScore"):
+    with pytest.raises(
+        TypeError, match=r"NeuralScore works on rows in memory: every batch.*X.compute\(\).*GaussianScore"
+    ):
         NeuralScore().fit(array.ones((60, 3)))
 
 

@@ -229,6 +229,7 @@ def draw(model: Any, encoded: Encoded, task: Task, image_shape: Any, out: Path) 
     mpl.use("Agg")
     from ..displays import AtomsDisplay, CoefficientsDisplay, TopicsDisplay
     from ..displays._style import pyplot
+    from ..io._files import write_picture
 
     if len(model.classes_) == 2 and model.classes_.dtype.kind in "biuf":  # 0 and 1 alone say nothing
         model = copy(model)
@@ -245,7 +246,7 @@ def draw(model: Any, encoded: Encoded, task: Task, image_shape: Any, out: Path) 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name, display in displays.items():
-            display.figure_.savefig(out / f"{name}.png", dpi=150)
+            write_picture(display.figure_, out / f"{name}.png")
             pyplot().close(display.figure_)
     letters = {str(w.message) for w in caught if "missing from font" in str(w.message)}
     if letters:
@@ -258,13 +259,15 @@ def write_scores(summary: dict[str, Any], out: Path) -> Path:
     """scores.json; scores that do not exist are null."""
     import json
 
+    from ..io._files import write_text
+
     def clean(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: clean(item) for key, item in value.items()}
         return None if isinstance(value, float) and np.isnan(value) else value
 
     path = out / "scores.json"
-    path.write_text(json.dumps(clean(summary), indent=2) + "\n", encoding="utf-8")
+    write_text(json.dumps(clean(summary), indent=2) + "\n", path)
     return path
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 import io as streams
-import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..io import _fields, _header_line, _kind, _separator, read_table
+from ..io._source import Source, open_source
+from ..io._tables import check_encoding, read_arrow, read_source
+from ..io._text import layout_of
 
 _TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
 _WHOLE = r"\s*[+-]?\d+\s*"
@@ -69,22 +69,17 @@ class Cells:
         return new
 
 
-def read_cells(path: str) -> Cells:
-    """A table by its path, "-" for CSV on standard input; cells of text files as text."""
-    kind = _kind(path)
-    if kind == "parquet":
-        return Cells(_named(_whole_numbers(read_table(path), path)), None)
-    with _standard_input(path) as source:
-        frame = read_table(path, text=_Every())
-        header = _header_line(source)
-    expected = "\t" if kind == "tsv" else ","
-    separator = _separator(header, expected)
-    names = [name.strip() for name in _fields(header, separator) if name.strip()]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        msg = f"{path}: column names that stand twice: {', '.join(map(repr, twice))}; rename them in the file"
-        raise ValueError(msg)
-    if separator not in (expected, ","):
+def read_cells(path: str, encoding: str | None = None) -> Cells:
+    """A table by its path, "-" for standard input; cells of text files as text."""
+    import pandas as pd
+
+    source = open_source(path)
+    check_encoding([source], encoding)
+    if not source.is_text:
+        return Cells(_named(_whole_numbers(read_source(source), source)), None)
+    frame = read_source(source, text=_Every(), encoding=encoding)
+    layout = layout_of(pd, source, encoding)
+    if layout.separator not in (layout.expected, ","):
         pointed = frame.apply(_decimal_points)
         if not pointed.equals(frame):
             warnings.warn(f"{path}: ',' is read as the decimal mark, and written as '.'", stacklevel=2)
@@ -92,38 +87,22 @@ def read_cells(path: str) -> Cells:
     return Cells(_named(frame), frame)
 
 
-@contextmanager
-def _standard_input(path: str) -> Iterator[Any]:
-    """The path itself, or for "-" standard input as something that can be read twice."""
-    if path != "-":
-        yield path
-        return
-    own, text = sys.stdin, sys.stdin.read()
-    sys.stdin = streams.StringIO(text)
-    try:
-        yield streams.StringIO(text)
-    finally:
-        sys.stdin = own
-
-
 def _named(frame: Any) -> Any:
     frame.columns = [str(name) for name in frame.columns]
     return frame
 
 
-def _whole_numbers(frame: Any, path: str) -> Any:
+def _whole_numbers(frame: Any, source: Source) -> Any:
     """Whole numbers with gaps as such, which pandas reads as floats."""
     import pandas as pd
-    import pyarrow.parquet
     import pyarrow.types
 
-    schema = pyarrow.parquet.read_schema(path)
-    fields = [f.name for f in schema if pyarrow.types.is_integer(f.type) and f.name in frame.columns]
-    lossy = [name for name in fields if frame[name].dtype.kind == "f"]
-    if lossy:
-        exact = pd.read_parquet(path, columns=lossy, dtype_backend="numpy_nullable")
-        for name in lossy:
-            frame[name] = exact[name].array
+    table = read_arrow(source)
+    for field in table.schema:
+        name = field.name
+        if pyarrow.types.is_integer(field.type) and name in frame.columns and frame[name].dtype.kind == "f":
+            dtype = pd.api.types.pandas_dtype(str(field.type).replace("int", "Int").replace("uI", "UI"))
+            frame[name] = dtype.__from_arrow__(table[name])
     return frame
 
 

@@ -19,6 +19,7 @@ _OPTIONS = {
     "random_state": "--seed",
     "score_model": "--score",
     "order": "--order",
+    "encoding": "--encoding",
 }
 _NAMES = "|".join(_OPTIONS)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ._files import check_files, encoding_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .impute import _WrongUse
@@ -148,6 +149,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 @click.option(
     "--save", "target", metavar="FILE", help="Write the fitted pipeline, encoder included, here (.skops)."
 )
+@encoding_option
 @one_line_errors(_words, _WrongUse)
 def command(
     table: str,
@@ -170,12 +172,14 @@ def command(
     seed: int,
     out: Path,
     target: str | None,
+    encoding: str | None,
 ) -> None:
     """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
 
-    TABLE is a CSV, TSV or Parquet file, or - for CSV on standard input. Prints scores on held-out rows beside those of
+    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Prints scores on held-out rows beside those of
     NMF with logistic regression, and writes to the directory: topics.csv or atoms.csv, coefficients.csv,
-    scores.json, and pictures where matplotlib is installed. All come from the rows that were not held out.
+    scores.json, and pictures where matplotlib is installed. All come from the rows that were not held out. Names and words
+    are written as they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
@@ -184,10 +188,14 @@ def command(
       colspace atoms digits.csv --label digit --image-shape 28x28 --components 25 --out parts
     """
     _check_options(texts, image_shape)
+    first = "topics" if texts else "atoms"
+    names = [f"{first}.csv", f"{first}.png", "coefficients.csv", "coefficients.png", "scores.json"]
+    check_files([table], models=[("--save", target)], folder=out, names=names)
     import numpy as np
 
     from ..dictionary import SupervisedDictionaryClassifier
-    from ..io import check_model_target, read_table
+    from ..io import read_table
+    from ..io._files import directory
     from ._atoms_fit import (
         cancelled,
         compare,
@@ -200,11 +208,8 @@ def command(
     )
     from ._atoms_table import check_image, make_task, split_rows
 
-    if target is not None:
-        inside = Path(target).absolute().parent == out.absolute() and not out.exists()
-        check_model_target(Path(target).name if inside else target)  # the directory is made later
     with warnings_on_stderr("Note"):
-        frame = read_table(table, text=texts)
+        frame = read_table(table, text=texts, encoding=encoding)
         task = make_task(frame, label, texts, covariates, drop)
     check_image(task, image_shape)
     train, test = split_rows(task, share, seed)
@@ -231,8 +236,6 @@ def command(
     notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
     for note in [*notes, *cancelled(model)]:
         click.echo(f"Note: {note}", err=True)
-    _make_directory(out, table)
-    wrote = write_tables(model, encoded, task, out)
     summary = {
         "rows": len(task.y),
         "fitted": len(train),
@@ -247,15 +250,16 @@ def command(
         "seed": seed,
         "scores": scores,
     }
-    wrote.append(write_scores(summary, out))
-    try:
-        with warnings_on_stderr("Note"):
-            wrote += draw(model, encoded, task, image_shape, out)
-    except ImportError:
-        click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
-    if target is not None:
-        save_pipeline(encoded, model, target)
-        wrote.append(Path(target))
+    with directory(out):
+        wrote = [*write_tables(model, encoded, task, out), write_scores(summary, out)]
+        try:
+            with warnings_on_stderr("Note"):
+                wrote += draw(model, encoded, task, image_shape, out)
+        except ImportError:
+            click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
+        if target is not None:
+            save_pipeline(encoded, model, target)
+            wrote.append(Path(target))
     _print(summary, task, model, encoded, wrote, pictured=image_shape is not None)
 
 
@@ -271,15 +275,6 @@ def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
         if not texts and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             msg = f"{option} is about words, so it needs --text"
             raise click.UsageError(msg)
-
-
-def _make_directory(out: Path, table: str) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    for name in ("topics.csv", "atoms.csv", "coefficients.csv"):
-        path = out / name
-        if table != "-" and path.exists() and path.samefile(table):
-            msg = f"{path} is the table itself, which is never overwritten; give --out another directory"
-            raise ValueError(msg)
 
 
 # ---------------------------------------------------------------------- what is printed

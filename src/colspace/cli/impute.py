@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ._files import check_files, encoding_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .reduce import _distinct, _NumberOr
@@ -122,6 +123,7 @@ def _warnings_in_words() -> Iterator[None]:
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of start and draws."
 )
+@encoding_option
 @one_line_errors(_words, _WrongUse)
 def command(
     table: str,
@@ -137,11 +139,13 @@ def command(
     draws: int | None,
     max_iter: int,
     seed: int,
+    encoding: str | None,
 ) -> None:
     """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no and levels in one table.
 
-    TABLE is a CSV, TSV or Parquet file, or - for CSV on standard input. Empty cells, NA, NaN, null, None and N/A are
-    gaps. What was filled, and how sure it is, is printed on standard error.
+    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Empty cells, NA, NaN, null,
+    None and N/A are gaps. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
+    as they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
@@ -156,9 +160,10 @@ def command(
     from ._cells import fit_levels, parse_kinds, read_cells, refuse_text
 
     check_share("level", level)
-    targets = _targets(table, out, draws, intervals)
+    targets = _targets(out, draws, intervals)
+    check_files([table], tables=[("--out", target) for target in targets])
     with warnings_on_stderr("Note"):
-        cells = read_cells(table)
+        cells = read_cells(table, encoding)
     names = list(cells.values)
     for name in ids:
         parse_columns([name], len(names), names, what="--id")
@@ -208,11 +213,8 @@ def command(
     _print_summary(_summary(model, X, lower, upper, level), targets)
 
 
-def _targets(table: str, out: str, draws: int | None, intervals: bool) -> list[str]:
-    """The files to write; refuses those that cannot be, and the table itself."""
-    from ..io import check_table_target
-
-    check_table_target(out)
+def _targets(out: str, draws: int | None, intervals: bool) -> list[str]:
+    """The files to write."""
     targets = [out]
     if draws is not None:
         if out == "-":
@@ -225,10 +227,6 @@ def _targets(table: str, out: str, draws: int | None, intervals: bool) -> list[s
         suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
         stem = path.name.removesuffix(suffix)
         targets = [str(path.with_name(f"{stem}-{i}{suffix}")) for i in range(1, draws + 1)]
-    for target in targets if table != "-" else ():
-        if Path(target).exists() and Path(table).exists() and Path(target).samefile(table):
-            msg = f"{target} is the table itself, which is never overwritten; give --out another name"
-            raise ValueError(msg)
     return targets
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
 from typing import Any
 
 import click
 
+from ._files import check_files, encoding_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .reduce import _NumberOr, _ParamType
@@ -118,6 +118,7 @@ class _Widths(_ParamType):
     help="What to do with links that stand twice.",
 )
 @click.option("--model", metavar="FILE", help="Save the fitted model (.skops).")
+@encoding_option
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the folds."
 )
@@ -137,42 +138,31 @@ def command(
     drop_unknown: bool,
     duplicates: str,
     model: str | None,
+    encoding: str | None,
     seed: int,
 ) -> None:
     """Rank the partners of entities by their features and the links of others.
 
-    Ids are text. Absent links count as zero, so any list of links will do.
+    Tables are CSV, TSV, Parquet or Arrow files or pipes. Ids are text, and written as they are, also those that a
+    spreadsheet would run as a formula. Absent links count as zero, so any list of links will do.
 
     \b
     Example:
       colspace pairs --left diseases.csv --right genes.csv --links links.csv \\
           --predict new_diseases.csv --top 20 --out top.csv
     """
-    from ..io import check_model_target, check_table_target, save, write_table
+    check_files([left, right, links, new], tables=[("--out", out)], models=[("--model", model)])
+    from ..io import save, write_table
+    from ..io._tables import check_encoding
     from ..pairs import PairRegressor, link_matrix
     from ..pairs._features import check_features
 
-    check_table_target(out)
-    if model is not None:
-        check_model_target(model)
-        if Path(model).absolute() == Path(out).absolute():
-            msg = f"--out and --model are both {out}; give one of them another name"
-            raise ValueError(msg)
-    for option, target in (("--out", out), ("--model", model)):
-        for path in (left, right, links, new):
-            if (
-                target
-                and path
-                and Path(target).exists()
-                and Path(path).exists()
-                and Path(target).samefile(path)
-            ):
-                msg = f"{target} is one of the tables that are read, which are never overwritten; give {option} another name"
-                raise ValueError(msg)
+    sources = _open({"--left": left, "--right": right, "--links": links, "--predict": new})
+    check_encoding(list(sources.values()), encoding)
     with warnings_on_stderr("Note"):
-        A, B = _entities(left, "--left"), _entities(right, "--right")
-        wanted = A if new is None else _entities(new, "--predict", A)
-        ids, scores = _links(links)
+        A, B = (_entities(sources[what], what, encoding) for what in ("--left", "--right"))
+        wanted = A if new is None else _entities(sources["--predict"], "--predict", encoding, A)
+        ids, scores = _links(sources["--links"], encoding)
         Y = link_matrix(
             *ids,
             scores,
@@ -207,19 +197,28 @@ def command(
     _print_report(estimator, Y, ranked, len(wanted), out, model)
 
 
-def _read_ids(path: str, what: str, count: int) -> Any:
-    """A table whose first columns are ids, kept as text."""
-    from ..io import read_table
+def _open(paths: dict[str, str | None]) -> dict[str, Any]:
+    """Sources of the tables that are given."""
+    from ..io._source import open_source
 
-    if path == "-":
-        msg = f"{what} is read from a file, not from standard input; name one"
-        raise ValueError(msg)
-    names = [str(c) for c in _flat(read_table(path)).columns]
+    for what, path in paths.items():
+        if path == "-":
+            msg = f"{what} is read from a file or a pipe, not from standard input; name one"
+            raise ValueError(msg)
+    return {what: open_source(path) for what, path in paths.items() if path is not None}
+
+
+def _read_ids(source: Any, what: str, count: int, encoding: str | None) -> Any:
+    """A table whose first columns are ids, kept as text."""
+    from ..io._tables import read_source
+
+    path = source.path
+    names = [str(c) for c in _flat(read_source(source, encoding=encoding)).columns]
     if len(names) < count + (what != "--links"):
         needs = "two columns of ids" if what == "--links" else "a column of ids and columns of features"
         msg = f"{path} has {len(names)} column(s); {what} needs {needs}"
         raise ValueError(msg)
-    frame = _flat(read_table(path, text=names[:count], gaps=False))
+    frame = _flat(read_source(source, text=names[:count], gaps=False, encoding=encoding))
     for name in names[:count]:
         ids = frame[name].astype(str).str.strip()
         gaps = int((frame[name].isna() | (ids == "")).sum())
@@ -242,9 +241,10 @@ def _flat(frame: Any) -> Any:
     return frame if plain else frame.reset_index()
 
 
-def _entities(path: str, what: str, like: Any = None) -> Any:
+def _entities(source: Any, what: str, encoding: str | None, like: Any = None) -> Any:
     """Features with the ids as index; columns in the order of ``like``."""
-    frame = _read_ids(path, what, 1)
+    path = source.path
+    frame = _read_ids(source, what, 1, encoding)
     frame = frame.set_index(str(frame.columns[0]))
     twice = list(frame.index[frame.index.duplicated()].unique())
     if twice:
@@ -260,11 +260,12 @@ def _entities(path: str, what: str, like: Any = None) -> Any:
     return frame[list(like.columns)]
 
 
-def _links(path: str) -> tuple[tuple[list[str], list[str]], Any]:
+def _links(source: Any, encoding: str | None) -> tuple[tuple[list[str], list[str]], Any]:
     """Ids of both sides and scores, or None."""
     import pandas as pd
 
-    frame = _read_ids(path, "--links", 2)
+    path = source.path
+    frame = _read_ids(source, "--links", 2, encoding)
     if frame.shape[1] > 3:
         msg = f"{path} has {frame.shape[1]} columns; links have a left id, a right id and at most one score"
         raise ValueError(msg)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._files import check_files, encoding_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 
@@ -178,6 +179,7 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option("--model", help="Write the fitted model here (.skops).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@encoding_option
 @one_line_errors(in_options)
 def command(
     table: str,
@@ -202,10 +204,12 @@ def command(
     out: str | None,
     model: str | None,
     as_json: bool,
+    encoding: str | None,
 ) -> None:
     """Find the directions of TABLE that matter for a response, block by block.
 
-    TABLE is a CSV, TSV or Parquet file, or - for CSV on standard input.
+    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Cells of --id columns are
+    written as they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
@@ -227,17 +231,14 @@ def command(
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)
-    from ..io import check_model_target, check_table_target, read_table, save, write_table
+    check_files([table], tables=[("--out", out)], models=[("--model", model)])
+    from ..io import read_table, save, write_table
     from ..reduction import JointReduction, SteinReduction
     from ._report import print_report, report_of
     from ._table import split_table
 
-    if out is not None:
-        check_table_target(out)
-    if model is not None:
-        check_model_target(model)
     with warnings_on_stderr("Note"):
-        frame = read_table(table, text=ids)
+        frame = read_table(table, text=ids, encoding=encoding)
     parts = split_table(frame, responses, ids, drop, blocks, drop_rest, unlabelled=method == "stein")
     response = "rank" if rank_response else "labels" if labels else None
     estimator: Any

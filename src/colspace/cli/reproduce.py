@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ._files import check_files
 from ._group import one_line_errors
 
 _FILE_WIDTH = 160  # of tables that go to a file or a pipe
@@ -46,6 +47,7 @@ def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     if name not in EXPERIMENTS:
         msg = f"no experiment is called {name!r}; choose from {', '.join(EXPERIMENTS)}"
         raise click.BadParameter(msg, param_hint="NAME")
+    check_files([], folder=out, names=(f"{name}.csv", f"{name}.png"))
     import matplotlib as mpl
 
     mpl.use("Agg")

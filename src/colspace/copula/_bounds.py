@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..factor import singular_values, spectral_norm
+
 
 def error_bound(
     loadings: Any, noise: float, observed: Any, *, lipschitz: float = 1.0, probability: float = 0.95
@@ -53,8 +55,8 @@ def error_bound(
     if not missing:
         return 0.0
     k = W.shape[1]
-    smallest = np.linalg.svd(W[observed], compute_uv=False)[-1] ** 2 if observed.sum() >= k else 0.0
-    largest = np.linalg.norm(W[~observed], 2) ** 2
+    smallest = singular_values(W[observed])[-1] ** 2 if observed.sum() >= k else 0.0
+    largest = spectral_norm(W[~observed]) ** 2
     t = -np.log1p(-probability)
     first = np.sqrt(1 + (1 - noise) / (noise + smallest))
     second = np.sqrt((1 + largest / (noise + smallest)) * 2 * t / missing)

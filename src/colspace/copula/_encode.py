@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..moments import QuantileSummary, column_quantiles, weighted_unique
 from ._em import Block
-from ._estep import Array, Index, Rows, sums_by
-from ._marginals import STEPPED, Chain, place
+from ._estep import Array, Index, Rows
+from ._marginals import STEPPED, Chain, Distinct, place
 from ._values import Column
 
-_BLOCK = 1 << 20  # entries of the largest dense table of a block of rows
+_SMALL, _LARGE = 1 << 15, 1 << 17  # entries of the dense table of a block that is well cached, or still is
+_ROWS = 1024  # whose matrices of factors are worth being inverted together
+_PACKED = 1 << 20  # entries of those matrices
 
 
 @dataclass(frozen=True)
@@ -31,36 +34,31 @@ class KnownRows:
 
 
 def rows_per_block(p: int, k: int) -> int:
-    """Rows for which neither a dense block nor the packed factors exceed about 8 MB."""
-    return max(16, _BLOCK // max(p, k * (k + 1) // 2, 1))
+    """Rows whose dense table takes .25 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
+    cells = max(_SMALL // max(p, 1), min(_ROWS, _LARGE // max(p, 1)))
+    return max(16, min(cells, _PACKED // (k * (k + 1) // 2)))
 
 
-def distinct_values(X: Any) -> list[tuple[Array, Array]]:
-    """Sorted distinct observed values of each column, and their counts."""
+def distinct_values(X: Any, weight: Array | None = None) -> list[Distinct]:
+    """Sorted distinct observed values of each column, and their counts or sums of weights."""
+    return [Distinct(*weighted_unique(x, w)) for x, w in _by_column(X, weight)]
+
+
+def cell_quantiles(X: Any, weight: Array | None = None) -> QuantileSummary:
+    """The same as a summary that merges."""
+    return QuantileSummary(tuple(column_quantiles(x, w) for x, w in _by_column(X, weight)))
+
+
+def _by_column(X: Any, weight: Array | None) -> Iterator[tuple[Array, Array | None]]:
+    """Observed values of each column and the weights of their rows."""
     if sparse.issparse(X):
-        by_column = X.tocsc()
-        parts = [
-            by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
-        ]
+        table = X.tocsc()
+        for a, b in zip(table.indptr[:-1], table.indptr[1:], strict=True):
+            yield table.data[a:b], None if weight is None else weight[table.indices[a:b]]
     else:
-        parts = [column[~np.isnan(column)] for column in X.T]
-    return [_distinct(part) for part in parts]
-
-
-def _distinct(x: Array) -> tuple[Array, Array]:
-    values, counts = np.unique(x, return_counts=True)
-    return values, counts.astype(np.float64)
-
-
-def merge_distinct(
-    one: Sequence[tuple[Array, Array]], other: Sequence[tuple[Array, Array]]
-) -> list[tuple[Array, Array]]:
-    """Distinct values and counts of the rows of both."""
-    merged = []
-    for (x, c), (y, d) in zip(one, other, strict=True):
-        values, place_of = np.unique(np.concatenate([x, y]), return_inverse=True)
-        merged.append((values, sums_by(place_of, np.concatenate([c, d]), len(values))))
-    return merged
+        for column in X.T:
+            seen = ~np.isnan(column)
+            yield column[seen], None if weight is None else weight[seen]
 
 
 def observed_cells(X: Any) -> tuple[Rows, Array]:
@@ -69,7 +67,9 @@ def observed_cells(X: Any) -> tuple[Rows, Array]:
     if sparse.issparse(X):
         row = np.repeat(np.arange(n), np.diff(X.indptr))
         return Rows(n, p, row, X.indices.astype(np.intp)), X.data
-    row, column = np.nonzero(~np.isnan(X))
+    row, column = map(
+        np.ascontiguousarray, np.nonzero(~np.isnan(X))
+    )  # as they come they are every second of an array
     return Rows(n, p, row, column), X[row, column]
 
 
@@ -92,7 +92,7 @@ def level_index(chain: Chain, j: int, x: Array) -> tuple[NDArray[np.bool_], Inde
     return found, chain.level_start[j] + at[found]
 
 
-def training_block(X: Any, chain: Chain) -> Block:
+def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
     """Cells of some rows, with their nodes and levels."""
     rows, x = observed_cells(X)
     cells = len(x)
@@ -110,8 +110,8 @@ def training_block(X: Any, chain: Chain) -> Block:
             node[rest], part[rest] = place(x[rest], chain.x[nodes])
             node[rest] += nodes.start
     exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
-    zero = np.zeros(cells)
-    return Block(rows, exact, node[exact], part[exact], censored, level[censored], zero, zero)
+    none = np.zeros(len(censored))
+    return Block(rows, exact, node[exact], part[exact], censored, level[censored], none, none, weight)
 
 
 class UnseenValueError(ValueError):

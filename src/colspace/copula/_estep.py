@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,7 +19,7 @@ from ._truncated import truncated_moments
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_SMALL_RANK = 12  # factors up to which matrices are inverted all at once
+_AT_ONCE = 1 << 15  # entries of matrices that are inverted at once, or of 1,024 matrices
 _SPARSE = 0.02  # share of observed cells under which products stay sparse
 
 
@@ -33,6 +35,32 @@ class Factors:
     def rank(self) -> int:
         """Number of factors."""
         return self.W.shape[1]
+
+
+Take = Callable[..., Any]
+
+
+def fresh(name: str, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """A new array, whatever its name."""
+    return np.empty(shape, dtype)
+
+
+class Work:
+    """Arrays by name, taken again from one block of rows to the next: new memory costs more than what is done in it."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, NDArray[Any]] = {}
+
+    def __call__(self, name: str, *shape: int, dtype: Any = np.float64) -> NDArray[Any]:
+        size = math.prod(shape)
+        if name not in self.held or self.held[name].size < size:
+            self.held[name] = np.empty(size, dtype)
+        return self.held[name][:size].reshape(shape)
+
+
+def pick(values: NDArray[Any], where: Any, out: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """values[where], the values themselves where that is all of them."""
+    return values if isinstance(where, slice) else np.take(values, where, out=out(len(where)), mode="clip")
 
 
 def sums_by(index: Index, weights: Array, n: int) -> Array:
@@ -86,21 +114,23 @@ class Rows:
         """Positions of the cells in a dense table."""
         return self.row * self.p + self.column
 
-    def table(self, values: Array) -> Array | sparse.csr_array:
+    def table(self, values: Array, take: Take = fresh, name: str = "table") -> Array | sparse.csr_array:
         """n x p with ``values`` at the observed cells and zeros elsewhere."""
         if not self.dense:
             bounds = np.searchsorted(self.row, np.arange(self.n + 1))
             return sparse.csr_array((values, self.column, bounds), shape=(self.n, self.p))
-        out = np.zeros(self.n * self.p)
+        out = take(name, self.n * self.p)
+        out.fill(0.0)
         out[self.flat] = values
         return out.reshape(self.n, self.p)
 
-    def pairs(self, left: Array, right: Array) -> Array:
+    def pairs(self, left: Array, right: Array, take: Take = fresh, name: str = "pairs") -> Array:
         """left[row] . right[column] at the observed cells."""
+        out = take(name, len(self.row))
         if self.dense:
-            return (left @ right.T).ravel()[self.flat]
-        out = np.empty(len(self.row))
-        step = max(1, (1 << 19) // left.shape[1])
+            every = np.matmul(left, right.T, out=take("every pair", self.n, self.p))
+            return np.take(every.ravel(), self.flat, out=out, mode="clip")
+        step = max(1, (1 << 16) // left.shape[1])
         for a in range(0, len(out), step):
             part = slice(a, a + step)
             out[part] = np.einsum("ij,ij->i", left[self.row[part]], right[self.column[part]])
@@ -117,9 +147,12 @@ class Posterior:
 
 @dataclass(frozen=True)
 class FactorSums(Additive):
-    """What the M-step needs: per column sum tau E[tt'] (packed) and sum nu t; over rows sum E[tt'] (packed)."""
+    """What the M-step needs: per column sum tau E[tt'] (packed) and sum nu t; over rows sum E[tt'] (packed).
 
-    count: int
+    ``count`` rows, or their weights.
+    """
+
+    count: float
     A: Array
     b: Array
     tt: Array
@@ -130,55 +163,76 @@ def posterior(rows: Rows, tau: Array, nu: Array, f: Factors) -> Posterior:
     return posterior_of(rows.table(tau), rows.table(nu), f)
 
 
-def posterior_of(tau: Any, nu: Any, f: Factors) -> Posterior:
-    """The same from tables of the sites."""
-    k = f.rank
+def posterior_of(tau: Any, nu: Any, f: Factors, take: Take = fresh) -> Posterior:
+    """The same from tables of the sites; matrices of all rows are inverted together, by Gauss and Jordan."""
+    n, k = tau.shape[0], f.rank
+    i, j = triangle(k)
     table = pack(f.W[:, :, None] * f.W[:, None, :] + f.C)
-    precision = np.asarray(tau @ table)
-    i, j = triangle(k)
-    precision[:, i == j] += 1.0
-    V = invert(precision, k)
-    t = np.einsum("nij,nj->ni", unpack(V, k), np.asarray(nu @ f.W))
-    return Posterior(t, V)
+    if sparse.issparse(tau):
+        V, b = np.ascontiguousarray((tau @ table).T), np.ascontiguousarray((nu @ f.W).T)
+    else:
+        V = np.matmul(table.T, tau.T, out=take("V", len(i), n))
+        b = np.matmul(f.W.T, nu.T, out=take("W'nu", k, n))
+    t = take("t", k, n)
+    step = max(1024, _AT_ONCE // k**2)
+    for a in range(0, n, step):
+        some = slice(a, min(a + step, n))
+        size = some.stop - a
+        A, products = take("matrices", k, k, size), take("products", k, k, size)
+        for packed, r, c in zip(V, i, j, strict=True):
+            A[r, c] = A[c, r] = packed[some]
+            if r == c:
+                A[r, r] += 1.0
+        for c in range(k):
+            pivot = np.divide(1.0, A[c, c], out=take("pivot", size))
+            row = np.multiply(A[c], pivot, out=take("row", k, size))
+            np.negative(pivot, out=row[c])
+            np.multiply(A[c, :, None], row, out=products)
+            A -= products
+            A[c] = row
+            A[:, c] = row
+        np.negative(A, out=A)
+        for packed, r, c in zip(V, i, j, strict=True):
+            packed[some] = A[r, c]
+        np.einsum("ijn,jn->in", A, b[:, some], out=t[:, some])
+    return Posterior(t.T, V.T)
 
 
-def invert(packed: Array, k: int) -> Array:
-    """Inverses of packed positive definite matrices: Gauss-Jordan over all at once while they are small."""
-    if k > _SMALL_RANK:
-        return pack(np.asarray(np.linalg.inv(unpack(packed, k)), dtype=np.float64))
-    i, j = triangle(k)
-    A = np.empty((k, k, len(packed)))
-    A[i, j] = packed.T
-    A[j, i] = A[i, j]
-    for p in range(k):
-        row = A[p] / A[p, p]
-        row[p] = -1.0 / A[p, p]
-        column = A[p].copy()
-        A -= column[:, None] * row[None]
-        A[p] = row
-        A[:, p] = row
-    return np.ascontiguousarray(-A[i, j].T)
-
-
-def factor_sums(tau: Any, nu: Any, q: Posterior) -> FactorSums:
-    """Sums over rows for the M-step, from tables of the sites."""
+def factor_sums(
+    tau: Any, nu: Any, q: Posterior, weight: Array | None = None, take: Take = fresh
+) -> FactorSums:
+    """Sums over rows, with their weights, for the M-step, from tables of the sites."""
     n, k = q.t.shape
     i, j = triangle(k)
-    second = q.V + q.t[:, i] * q.t[:, j]
-    return FactorSums(n, np.asarray(tau.T @ second), np.asarray(nu.T @ q.t), second.sum(axis=0))
+    t, V = q.t.T, q.V.T
+    second = take("second", len(i), n)
+    for out, r, c in zip(second, i, j, strict=True):
+        np.multiply(t[r], t[c], out=out)
+    second += V
+    count = float(n)
+    if weight is not None:
+        second *= weight
+        t = np.multiply(t, weight, out=take("weighted t", k, n))
+        count = float(weight.sum())
+    return FactorSums(count, np.asarray(tau.T @ second.T), np.asarray(nu.T @ t.T), second.sum(axis=1))
 
 
-def signal(rows: Rows, q: Posterior, f: Factors) -> tuple[Array, Array]:
+def signal(rows: Rows, q: Posterior, f: Factors, take: Take = fresh) -> tuple[Array, Array]:
     """Mean and variance of w_j't_i at the observed cells."""
-    k = f.rank
-    products = pack(f.W[:, :, None] * f.W[:, None, :])
-    return rows.pairs(q.t, f.W), np.maximum(rows.pairs(doubled(q.V, k), products), 0.0)
+    products = doubled(pack(f.W[:, :, None] * f.W[:, None, :]), f.rank)
+    m, v = rows.pairs(q.t, f.W, take, "mean"), rows.pairs(q.V, products, take, "variance")
+    return m, np.maximum(v, 0.0, out=v)
 
 
-def cavity(m: Array, v: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
+def cavity(m: Array, v: Array, tau: Array, nu: Array, take: Take = fresh) -> tuple[Array, Array]:
     """The law of w_j't_i without the cell's own site; its variance is at most 1, whatever rounding says."""
-    rest = np.maximum(1.0 - tau * v, v)
-    return (m - v * nu) / rest, v / rest
+    rest = np.multiply(tau, v, out=take("cavity rest", len(m)))
+    np.subtract(1.0, rest, out=rest)
+    np.maximum(rest, v, out=rest)
+    centre = np.multiply(v, nu, out=take("cavity mean", len(m)))
+    np.subtract(m, centre, out=centre)
+    centre /= rest
+    return centre, np.divide(v, rest, out=take("cavity variance", len(m)))
 
 
 @dataclass(frozen=True)
@@ -193,23 +247,34 @@ class CensoredLaw:
     at_high: Array
 
 
-def censored_law(m: Array, v: Array, noise: Array, bounds: Array, level: Index, chain: Chain) -> CensoredLaw:
+def censored_law(
+    m: Array, v: Array, noise: Array, bounds: Array, level: Index, chain: Chain, take: Take = fresh
+) -> CensoredLaw:
     """The law of z ~ N(m, v + noise) restricted to the interval of its level."""
-    sd = np.sqrt(v + noise)
-    low = (bounds[chain.level_low][level] - m) / sd
-    high = (bounds[chain.level_high][level] - m) / sd
-    return CensoredLaw(low, high, *truncated_moments(low, high))
+    sd = np.add(v, noise, out=take("law sd", len(m)))
+    np.sqrt(sd, out=sd)
+    ends = []
+    for name, node in (("law low", chain.level_low), ("law high", chain.level_high)):
+        end = np.take(bounds[node], level, out=take(name, len(m)), mode="clip")
+        end -= m
+        end /= sd
+        ends.append(end)
+    return CensoredLaw(ends[0], ends[1], *truncated_moments(ends[0], ends[1], take))
 
 
-def sites_of(m: Array, v: Array, noise: Array, law: CensoredLaw) -> tuple[Array, Array]:
+def sites_of(m: Array, v: Array, noise: Array, law: CensoredLaw, take: Take = fresh) -> tuple[Array, Array]:
     """Sites that match the moments of w't under its cavity N(m, v) and the cell's interval."""
-    spread = v + noise
-    curvature = np.maximum(1.0 - law.variance, 1e-12)
+    size = len(m)
+    spread = np.add(v, noise, out=take("site spread", size))
+    curvature = np.subtract(1.0, law.variance, out=take("site tau", size))
+    np.maximum(curvature, 1e-12, out=curvature)
     curvature /= spread
-    rest = 1.0 - v * curvature
+    rest = np.multiply(v, curvature, out=take("site rest", size))
+    np.subtract(1.0, rest, out=rest)
     np.sqrt(spread, out=spread)
-    shift = curvature * m
-    shift += law.mean / spread
+    np.divide(law.mean, spread, out=spread)
+    shift = np.multiply(curvature, m, out=take("site nu", size))
+    shift += spread
     shift /= rest
     curvature /= rest
     return curvature, shift

@@ -18,20 +18,25 @@ from scipy import sparse
 
 from .._containers import absent
 from .._validation import ConstantColumnWarning
-from ._marginals import KINDS, LIMITED, STEPPED
+from ..moments import CAPACITY
+from ._marginals import KINDS, LIMITED, STEPPED, Distinct
 
 if TYPE_CHECKING:
     from ._table import Layout
 
 Array = NDArray[np.float64]
-Distinct = tuple[Array, Array]
 Hint = str | None
 
 CONSTANT = "constant"
 FEW_LEVELS = 20  # distinct numbers that are still taken for levels
 LIMIT_SHARE = 0.1  # of cells at the smallest or largest value, from where on it is a limit
+LIMIT_REPEATS = 2  # times the other values, on average, that a limit occurs
 LARGEST = 1e302  # of a value
-PER_LEVEL, PER_COUNT = 2, 3  # cells per distinct value, on average, that levels and counts need
+PER_LEVEL, PER_FRACTION, PER_COUNT = (
+    2,
+    5,
+    3,
+)  # cells per distinct value, on average, that levels and counts need
 
 NUMBERS = ("float", "integer", "decimal", "bool")
 _ARRAYS = {"f": "float", "i": "integer", "u": "integer", "b": "bool", "O": "object", "U": "text", "T": "text"}
@@ -47,13 +52,17 @@ _OBJECTS: dict[str, tuple[type, ...]] = {
 
 
 def choose_kinds(
-    distinct: Sequence[Distinct], hints: Sequence[Hint], given: Any, names: Sequence[Hashable]
+    distinct: Sequence[Distinct | tuple[Array, Array]],
+    hints: Sequence[Hint],
+    given: Any,
+    names: Sequence[Hashable],
 ) -> tuple[str, ...]:
     """The kind of each column: as given, else by the first row of this table that fits.
 
     =========== ==========================================================================
     binary      booleans, or two distinct values
     ordinal     ordered categories, or at most 20 distinct numbers, each twice on average
+                (five times if they are not whole: repeated rows do not make levels of numbers)
     count       whole numbers from zero on, each three times on average
     two-sided   the smallest and the largest value are a tenth of the cells each
     lower       the smallest value is a tenth of the cells
@@ -61,11 +70,14 @@ def choose_kinds(
     continuous  everything else
     =========== ==========================================================================
 
-    A column with one distinct value is "constant" and named in a warning.
+    A limit occurs at least twice as often as the values between do on average.
+
+    A column with one distinct value is "constant" and named in a warning. Counts may be sums of weights. Of columns with more
+    distinct values than are kept, numbers are never counts, and levels are refused.
 
     Parameters
     ----------
-    distinct : sequence of (values, counts)
+    distinct : sequence of (values, counts) or (values, counts, exact)
         Distinct values of each column in order, and how often each occurs.
     hints : sequence of "binary", "ordinal", "integer" or None
         What the types of the columns say.
@@ -82,14 +94,21 @@ def choose_kinds(
     >>> choose_kinds(columns, [None, None], "auto", ["a", "b"])
     ('continuous', 'ordinal')
     """
-    _check_observed(distinct, names)
+    columns = [Distinct(*column) for column in distinct]
+    _check_observed(columns, names)
     wanted = _wanted(given, names)
     kinds = []
-    for (values, counts), hint, kind, name in zip(distinct, hints, wanted, names, strict=True):
+    for (values, counts, exact), hint, kind, name in zip(columns, hints, wanted, names, strict=True):
+        if not exact and (kind in ("levels", *STEPPED) or hint == "ordinal"):
+            msg = (
+                f"column {name!r} has more than {CAPACITY:,} levels, and of a Dask collection no more are kept. Remedies: "
+                "give it the kind 'continuous', or merge levels"
+            )
+            raise ValueError(msg)
         if len(values) == 1:
             kinds.append(CONSTANT)
         elif kind == "auto":
-            kinds.append(_automatic(values, counts, hint))
+            kinds.append(_automatic(values, counts, hint, exact))
         elif kind == "levels":
             kinds.append("binary" if len(values) == 2 else "ordinal")
         else:
@@ -125,36 +144,41 @@ def check_seen(values: Any, seen: Sequence[Array], kinds: Sequence[str], layout:
             raise ValueError(msg)
 
 
-def _automatic(values: Array, counts: Array, hint: Hint) -> str:
+def _automatic(values: Array, counts: Array, hint: Hint, exact: bool) -> str:
     total, most = counts.sum(), len(values)
     if most == 2:
         return "binary"
-    if hint == "ordinal" or (most <= FEW_LEVELS and total >= PER_LEVEL * most):
+    whole = bool(np.all(values == np.rint(values)))
+    if hint == "ordinal" or (most <= FEW_LEVELS and total >= (PER_LEVEL if whole else PER_FRACTION) * most):
         return "ordinal"
-    if values[0] >= 0 and total >= PER_COUNT * most and bool(np.all(values == np.rint(values))):
+    if exact and whole and values[0] >= 0 and total >= PER_COUNT * most:
         return "count"
-    lower, upper = counts[0] / total >= LIMIT_SHARE, counts[-1] / total >= LIMIT_SHARE
-    lower, upper = lower and counts[0] > 1, upper and counts[-1] > 1
+    least = max(LIMIT_SHARE * total, LIMIT_REPEATS * float(counts[1:-1].mean()))
+    lower, upper = (counts[end] >= least and counts[end] > 1 for end in (0, -1))
     return "two-sided" if lower and upper else "lower" if lower else "upper" if upper else "continuous"
 
 
 def _check_observed(distinct: Sequence[Distinct], names: Sequence[Hashable]) -> None:
-    empty = [name for name, (values, _) in zip(names, distinct, strict=True) if not len(values)]
+    empty = [name for name, (values, *_) in zip(names, distinct, strict=True) if not len(values)]
     if empty:
         msg = (
             f"{len(empty)} column(s) without an observed value: {shown(empty)}; nothing can be learned about them. "
             "Drop them, or give rows that hold values"
         )
         raise ValueError(msg)
-    for name, (values, _) in zip(names, distinct, strict=True):
+    for name, (values, *_) in zip(names, distinct, strict=True):
         if max(-values[0], values[-1]) > LARGEST:
             msg = (
                 f"column {name!r} holds {max(values[0], values[-1], key=abs):g}, and beyond {LARGEST:g} differences overflow; "
                 "give it in another unit"
             )
             raise ValueError(msg)
-    single = [name for name, (_, counts) in zip(names, distinct, strict=True) if counts.sum() == 1]
-    same = [n for n, (x, counts) in zip(names, distinct, strict=True) if len(x) == 1 and counts[0] > 1]
+    flat = [
+        (name, column.counts[0])
+        for name, column in zip(names, distinct, strict=True)
+        if len(column.values) == 1
+    ]
+    single, same = [name for name, count in flat if count <= 1], [name for name, count in flat if count > 1]
     for columns, what in ((single, "with one observed value"), (same, "constant")):
         if columns:
             warnings.warn(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,17 @@ STEPPED = ("ordinal", "binary", "count")
 LIMITED = ("lower", "upper", "two-sided")
 KINDS = ("continuous", *STEPPED, *LIMITED)
 _HELD = 1e13
+
+
+class Distinct(NamedTuple):
+    """Distinct observed values of a column in order, and how often each occurs (or its weight).
+
+    Not ``exact``: a summary of more values than are kept.
+    """
+
+    values: Array
+    counts: Array
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Chain:
         return slice(int(self.level_start[j]), int(self.level_start[j + 1]))
 
 
-def build_chain(values: Sequence[tuple[Array, Array]], kinds: Sequence[str]) -> Chain:
+def build_chain(values: Sequence[Distinct | tuple[Array, Array]], kinds: Sequence[str]) -> Chain:
     """Nodes at their start, Phi^-1 of empirical shares.
 
     ``values`` are the distinct values of each column, in order, and their counts.
@@ -85,7 +97,7 @@ def build_chain(values: Sequence[tuple[Array, Array]], kinds: Sequence[str]) -> 
         k: [] for k in ("x", "z", "cut", "gap", "weight", "value", "count", "low", "high")
     }
     start, level_start = [0], [0]
-    for (x, count), kind in zip(values, kinds, strict=True):
+    for (x, count, *_), kind in zip(values, kinds, strict=True):
         base = start[-1]
         total = count.sum()
         after = np.cumsum(count)

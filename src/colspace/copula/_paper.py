@@ -25,9 +25,8 @@ from ._estep import (
 
 @dataclass(frozen=True)
 class PaperSums(Additive):
-    """Per column sum E[tt'] (packed), sum E[z t'], sum E[z^2], cells."""
+    """Per column sum E[tt'] (packed), sum E[z t'], sum E[z^2], cells; over rows by their weights."""
 
-    count: int
     tt: Array
     zt: Array
     zz: Array
@@ -40,8 +39,9 @@ def paper_sites(block: Block, state: State) -> tuple[Array, Array, Posterior]:
     ``block.nu`` holds E[z] of the censored cells.
     """
     f, rows = state.factors, block.rows
-    mean, variance = block.nu.copy(), np.zeros(len(block.nu))
-    mean[block.exact] = exact_z(block, state.chain)
+    cells = len(rows.column)
+    mean, variance = np.empty(cells), np.zeros(cells)
+    mean[block.exact], mean[block.censored] = exact_z(block, state.chain), block.nu
     precision = 1.0 / f.noise[rows.column]
     q = posterior(rows, precision, mean * precision, f)
     if len(block.censored):
@@ -80,19 +80,18 @@ def paper_step(block: Block, state: State) -> tuple[Block, PaperSums]:
     full, _ = paper_posterior(block, mean, variance, q, f)
     i, j = np.triu_indices(k)
     second = full.V + full.t[:, i] * full.t[:, j]
-    ones = rows.table(np.ones(len(mean)))
-    zt = np.asarray(rows.table(mean).T @ full.t)
+    each = np.ones(len(mean)) if block.weight is None else block.weight[rows.row]
+    zt = np.asarray(rows.table(each * mean).T @ full.t)
     if variance.any():  # Cov(z, t) = Var[z] w' M^-1
-        weighted = unpack(np.asarray(rows.table(variance / f.noise[rows.column]).T @ q.V), k)
+        weighted = unpack(np.asarray(rows.table(each * variance / f.noise[rows.column]).T @ q.V), k)
         zt = zt + np.einsum("pij,pj->pi", weighted, f.W)
     sums = PaperSums(
-        rows.n,
-        np.asarray(ones.T @ second),
+        np.asarray(rows.table(each).T @ second),
         zt,
-        sums_by(rows.column, mean**2 + variance, p),
-        np.bincount(rows.column, minlength=p).astype(np.float64),
+        sums_by(rows.column, each * (mean**2 + variance), p),
+        sums_by(rows.column, each, p),
     )
-    return replace(block, nu=mean), sums
+    return replace(block, nu=mean[block.censored]), sums
 
 
 def paper_maximise(state: State, sums: PaperSums, *, unit: bool = True) -> State:

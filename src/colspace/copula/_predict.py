@@ -80,9 +80,11 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
         nu[known.censored] = level_means(state.chain)[known.level] * tau[known.censored]
     elif len(known.censored):
         none = np.zeros(0)
-        block = Block(rows, known.exact, none.astype(np.intp), none, known.censored, known.level, tau, nu)
-        block = start_sites(block, state)
-        tau, nu = block.tau, block.nu
+        index = none.astype(np.intp)
+        block = start_sites(
+            Block(rows, known.exact, index, none, known.censored, known.level, none, none), state
+        )
+        tau[known.censored], nu[known.censored] = block.tau, block.nu
     tau[known.exact] = 1.0 / f.noise[column[known.exact]]
     nu[known.exact] = known.z * tau[known.exact]
     variance = np.zeros(len(column))

@@ -198,10 +198,11 @@ class EmpiricalColumn(Column):
 
 
 def empirical_column(chain: Chain, j: int, x: Array, count: Array) -> Column:
-    """g of column j from its distinct values and counts."""
+    """g of column j from its distinct values and their counts, or sums of weights."""
     plain = column_of(chain, j)
     if plain.kind in STEPPED:
         return plain
     after = np.cumsum(count)
-    position = np.column_stack([after - count, after - 1]).ravel() / max(float(after[-1] - 1), 1.0)
+    last = min(1.0, float(count.min()))  # the last of the rows with a value
+    position = np.column_stack([after - count, after - last]).ravel() / max(float(after[-1]) - last, last)
     return EmpiricalColumn(plain.kind, plain.z, plain.x, plain.levels, 0.0, position, np.repeat(x, 2))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..factor import fix_signs
+from ..factor import eigh, fix_signs
 from ._bcd import into_regions, solve_bcd
 from ._codes import nonnegative_codes
 from ._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
@@ -118,7 +118,7 @@ def canonical(problem: Problem, state: State, positive: bool) -> State:
         Q, R = np.linalg.qr(W)
         if np.min(np.abs(np.diag(R))) <= 1e-12 * np.max(np.abs(np.diag(R))):
             return state
-        values, V = np.linalg.eigh(R @ (H.T @ (w * H)) @ R.T)
+        values, V = eigh(R @ (H.T @ (w * H)) @ R.T)
         V = V[:, np.argsort(-values)]
         V = V * np.sign(np.sum(fix_signs(Q @ V) * (Q @ V), axis=0))
         turn, back = np.linalg.solve(R, V), V.T @ R

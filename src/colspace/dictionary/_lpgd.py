@@ -12,9 +12,9 @@ from math import isfinite
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import svd
 from scipy.sparse.linalg import LinearOperator, svds
 
+from ..factor import eigh, svd
 from ._losses import Array
 from ._objective import Problem, Solution, State, activations, energy, objective, projections, transposed
 from ._scaling import Whitener, column_means, curvature, whitener
@@ -85,7 +85,7 @@ def _largest(problem: Problem, Z: Array, features: bool = True, mean: Array | No
         return np.concatenate([top if mean is None else top - mean * left.sum(), Z.T @ left])
 
     if size <= 3:
-        return float(np.linalg.eigvalsh(np.column_stack([product(e) for e in np.eye(size)])).max())
+        return float(eigh(np.column_stack([product(e) for e in np.eye(size)]))[0][-1])
     operator = LinearOperator((size, size), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)
     value = sparse.linalg.eigsh(operator, k=1, v0=np.cos(np.arange(size)), return_eigenvectors=False)
     return float(value[0]) * (1.0 + 1e-8)
@@ -177,7 +177,7 @@ class Stepped:
         rows, columns = self.shape
         least = min(rows, columns)
         if max(_DENSE, 2 * r) >= least:
-            U, values, Vt = svd(self.times(np.eye(columns)), full_matrices=False)
+            U, values, Vt = svd(self.times(np.eye(columns)))
         else:
             U, values, Vt = self._leading(r) or self._lanczos(r)
         root = np.sqrt(np.maximum(values[:r], 0.0))
@@ -194,7 +194,7 @@ class Stepped:
         rough = self.settled > _SETTLED
         for i in range(_ROUGHLY if rough else _POWERS):
             P = np.linalg.qr(self.times(old))[0]
-            Q, values, Vt = np.linalg.svd(self.back(P), full_matrices=False)
+            Q, values, Vt = svd(self.back(P))
             ahead = Q[:, :r] - old[:, :r] @ (old[:, :r].T @ Q[:, :r])
             if np.linalg.norm(ahead) <= self.settled or (rough and i == _ROUGHLY - 1):
                 return P @ Vt.T, values, Q.T

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from .._rows import as_array, chunk_rows, dask_partitions, is_dask, reduce_rows
+from ..factor import eigh
 from ..moments import Additive
 from ._losses import Array, Logistic, Loss
 
@@ -360,7 +361,9 @@ def value_and_gradient(problem: Problem, state: State) -> tuple[float, State]:
 
 def inverse_gram(W: Array) -> Array:
     """(W'W)^-1, or its pseudo-inverse."""
-    return np.asarray(np.linalg.pinv(W.T @ W, hermitian=True), dtype=np.float64)
+    values, V = eigh(W.T @ W)
+    kept = values > 1e-15 * float(values.max(initial=0.0))
+    return (V[:, kept] / values[kept]) @ V[:, kept].T
 
 
 def best_codes(problem: Problem, W: Array) -> Array:

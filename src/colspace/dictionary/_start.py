@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..factor import eigh
 from ._codes import nonnegative_codes
 from ._descent import Nonnegative
 from ._losses import Array
@@ -28,7 +29,7 @@ def leading_directions(problem: Problem, r: int, rng: np.random.Generator) -> tu
             Q = np.linalg.qr(image)[0]
     if width < p:
         image = transposed(problem, w * projections(problem, Q))
-    values, vectors = np.linalg.eigh(Q.T @ image)
+    values, vectors = eigh(Q.T @ image)
     return Q @ vectors[:, ::-1][:, :r], np.maximum(values[::-1][:r], 0.0)
 
 

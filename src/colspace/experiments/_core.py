@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from .. import datasets
 from .._progress import track
 from .._response import HeavyTailWarning
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..io._files import directory, write_picture, write_text
 from ..metrics import nsee
 from ..reduction import JointReduction
 
@@ -261,15 +263,22 @@ def finish(
     def figure() -> Any:
         return draw(title, panels, curves, columns, share=share)
 
-    path = None
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        with (out / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        path = out / f"{name}.png"
-        drawn = figure()
-        drawn.savefig(path, dpi=150)
+    return write(Result(name, title, rows, summary_of(curves), notes, figure), out)
+
+
+def write(result: Result, out: Path | None) -> Result:
+    """The result with its CSV and figure written to ``out`` (None: nothing is written)."""
+    if out is None:
+        return result
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(result.rows[0]))
+    writer.writeheader()
+    writer.writerows(result.rows)
+    path = out / f"{result.name}.png"
+    assert result.figure is not None
+    with directory(out):
+        write_text(text.getvalue(), out / f"{result.name}.csv")
+        drawn = result.figure()
+        write_picture(drawn, path)
         pyplot().close(drawn)
-    return Result(name, title, rows, summary_of(curves), notes, figure, path)
+    return replace(result, path=path)

@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 
 from ..datasets import make_pairs
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..io._files import write_picture
 from ..metrics import recall_at_k
 from ..pairs import BilinearPairRegressor, HeldOutEntities, PairRegressor, PairTable, pair_scorer
 from ._core import Row
@@ -81,6 +82,6 @@ def pairs_section(out: Path, console: Any, *, splits: int = 3) -> None:
     ax.legend(frameon=False, fontsize="small")
     tidy(ax)
     path = out / "pairs.png"
-    figure.savefig(path, dpi=150)
+    write_picture(figure, path)
     plt.close(figure)
     console.print(f"wrote {path}", soft_wrap=True, highlight=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..displays._style import pyplot
+from ..io._files import write_picture
 from ._core import Row
 
 
@@ -14,7 +15,7 @@ def save_displays(displays: dict[str, Any], out: Path, console: Any) -> None:
     """Write each picture under its name."""
     for name, display in displays.items():
         path = out / f"{name}.png"
-        display.figure_.savefig(path, dpi=150)
+        write_picture(display.figure_, path)
         pyplot().close(display.figure_)
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ..metrics import procrustes_distance
 from ..reduction import ReducedRank, SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, StudentScore
-from ._core import Result, Row, _log_axes, power_slope
+from ._core import Result, Row, _log_axes, power_slope, write
 
 Array = NDArray[np.float64]
 Law = Literal["gaussian", "hyperbolic", "student"]
@@ -75,7 +74,7 @@ def methods(score: Any, links: str) -> dict[str, Any]:
     """Name -> estimator; linear links have no second derivatives, so only first order there."""
     published = {"score_model": score, "whiten": False, "whiten_response": False}
     found = {
-        "reduced-rank regression": ReducedRank(RANK),
+        "reduced-rank regression": ReducedRank(RANK, weighting="identity"),
         f"{FIRST}, published": SteinReduction(RANK, **published),
         f"{FIRST}, default": SteinReduction(RANK, score_model=score),
     }
@@ -291,20 +290,3 @@ def finish(
         return draw(title, settings, lines, columns)
 
     return write(Result(name, title, rows, summary, notes, figure), out)
-
-
-def write(result: Result, out: Path | None) -> Result:
-    """The result with its CSV and figure written to ``out`` (None: nothing is written)."""
-    if out is None:
-        return result
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / f"{result.name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(result.rows[0]))
-        writer.writeheader()
-        writer.writerows(result.rows)
-    path = out / f"{result.name}.png"
-    assert result.figure is not None
-    drawn = result.figure()
-    drawn.savefig(path, dpi=150)
-    pyplot().close(drawn)
-    return Result(result.name, result.title, result.rows, result.summary, result.notes, result.figure, path)

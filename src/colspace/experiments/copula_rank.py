@@ -19,8 +19,7 @@ from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_impute_path, to_levels
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 REPETITIONS = {True: 1, False: 20}
 SIZE: dict[str, int] = {}

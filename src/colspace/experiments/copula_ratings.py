@@ -24,8 +24,7 @@ from ..copula import CopulaImputer
 from ..datasets import RatingsData, load_ratings, make_ratings
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import Array, soft_impute_path
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 REPETITIONS = {True: 1, False: 5}
 SIZE = {True: (1500, 800), False: (6040, 2514)}  # of the generator

@@ -21,8 +21,7 @@ from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import error_curve
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 REPETITIONS = {True: 2, False: 5}
 SIZE: dict[str, int] = {}

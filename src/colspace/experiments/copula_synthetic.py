@@ -23,8 +23,7 @@ from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import Array, imputation_error, oracle, ppca, soft_impute, to_levels
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 REPETITIONS = {True: 3, False: 20}
 SIZE: dict[str, int] = {}  # n_samples and n_features, where they are not the published ones

@@ -38,8 +38,7 @@ from ..pairs import BilinearPairRegressor, DisconnectedGraphWarning, PairRegress
 from ..pairs._links import Links
 from ..pairs._reduce import embeddings, pair_moments
 from ..pairs._tune import Grid, Settings, grid_scores
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -27,10 +27,9 @@ from ..dictionary._lpgd import solve_lpgd
 from ..dictionary._objective import Problem, Solution, State, make_problem, objective
 from ..dictionary._regions import NONNEGATIVE, Radius, Regions
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row
+from ._core import Result, Row, write
 from ._sdl_mixed import draw_rows
 from ._sdl_published import published_filter
-from ._stein_sim import write
 from .sdl_jobs import words
 
 Array = NDArray[np.float64]

@@ -29,8 +29,7 @@ from ..dictionary._lbfgs import solve_eliminated, solve_jointly, start_svd
 from ..dictionary._losses import one_hot
 from ..dictionary._objective import make_problem
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row, _log_axes, power_slope
-from ._stein_sim import write
+from ._core import Result, Row, _log_axes, power_slope, write
 
 Array = NDArray[np.float64]
 Errors = dict[str, float]

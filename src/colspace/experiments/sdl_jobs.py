@@ -30,9 +30,8 @@ from .._progress import track
 from ..datasets import JobsData, load_jobs
 from ..dictionary import SupervisedDictionaryClassifier
 from ..displays._style import COLOURS, GREY, MARKERS, pyplot, tidy
-from ._core import Result, Row
+from ._core import Result, Row, write
 from ._sdl import best_f_level, logistic, measures, sparse_error, unfinished
-from ._stein_sim import write
 
 Array = NDArray[np.float64]
 Odds = Callable[[Any, Array], Array]

@@ -35,7 +35,7 @@ from ..datasets import SemisyntheticData, load_mnist
 from ..dictionary import SupervisedDictionaryClassifier
 from ..dictionary._codes import nonnegative_codes
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row
+from ._core import Result, Row, write
 from ._sdl import logistic, measures, show_image, squared_error, unfinished
 from ._sdl_mixed import ATOMS, Fit, blank_row, draw_rows, honest_fits, honest_rows
 from ._sdl_published import (
@@ -46,7 +46,6 @@ from ._sdl_published import (
     quick_logistic,
     youden,
 )
-from ._stein_sim import write
 
 Array = NDArray[np.float64]
 

@@ -23,10 +23,9 @@ from .._progress import track
 from ..datasets import PneumoniaData, load_pneumonia
 from ..dictionary import SupervisedDictionaryClassifier
 from ..displays._style import pyplot
-from ._core import Result, Row
+from ._core import Result, Row, write
 from ._sdl import logistic, measures, show_image, squared_error, unfinished
 from ._sdl_published import youden
-from ._stein_sim import write
 
 Array = NDArray[np.float64]
 

@@ -46,8 +46,8 @@ from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ..metrics import nrse, ssim
 from ..reduction import SteinReduction
 from ..scores import GaussianScore, KernelScore, NeuralScore
-from ._core import Result, Row
-from ._stein_sim import one_thread, write
+from ._core import Result, Row, write
+from ._stein_sim import one_thread
 
 Array = NDArray[np.float64]
 

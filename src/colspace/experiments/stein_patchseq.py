@@ -42,8 +42,7 @@ from ..metrics import prediction_mse
 from ..reduction import ReducedRank, SteinReduction, SteinReductionCV
 from ..reduction._stein_fit import blend, leading
 from ..scores import GaussianScore, KernelScore
-from ._core import Result, Row
-from ._stein_sim import write
+from ._core import Result, Row, write
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

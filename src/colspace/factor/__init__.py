@@ -3,7 +3,7 @@
 from ._linalg import FactorizationError, eigh, matrix_rank, singular_values, spectral_norm, svd
 from ._select import keep_largest_in_columns, select_rows, sparse_proxy
 from ._sketch import count_sketch, factor_by_products, gaussian_sketch
-from ._svd import fix_signs, hosvd, left_singular, unfold
+from ._svd import break_ties, fix_signs, hosvd, left_singular, unfold
 from ._whiten import (
     SingularCovarianceError,
     SingularCovarianceWarning,
@@ -21,6 +21,7 @@ __all__ = [
     "SingularCovarianceError",
     "SingularCovarianceWarning",
     "Whitener",
+    "break_ties",
     "count_sketch",
     "diagonal_whitener",
     "eigh",

@@ -11,10 +11,14 @@ Array = NDArray[np.float64]
 
 # beyond this many rows the Gram matrix is much faster, and its r leading vectors are as good
 _GRAM_FROM = 600
+# squared singular values that differ by less than this share of the largest are equal but for rounding
+_TIE = 1e-10
 
 
-def left_singular(M: Array, r: int) -> tuple[Array, Array]:
+def left_singular(M: Array, r: int, tie: Array | None = None) -> tuple[Array, Array]:
     """The r leading left singular vectors and singular values of M (n x anything).
+
+    Where singular values are equal, or zero, ``tie`` (n x n, symmetric) orders the directions: largest first.
 
     Examples
     --------
@@ -22,16 +26,45 @@ def left_singular(M: Array, r: int) -> tuple[Array, Array]:
     >>> U, s = left_singular(np.diag([1.0, 3.0, 2.0]), 2)
     >>> s
     array([3., 2.])
+    >>> left_singular(np.diag([0.0, 3.0, 0.0]), 2, tie=np.diag([1.0, 1.0, 5.0]))[0]
+    array([[0., 0.],
+           [1., 0.],
+           [0., 1.]])
     """
     n = M.shape[0]
     if n <= _GRAM_FROM:
         U, s, _ = svd(M)
-        if len(s) < r:  # fewer columns than directions: complete with zero singular values
+        if len(s) < n and (len(s) < r or tie is not None):  # complete with zero singular values
             U = np.linalg.qr(np.hstack([U, np.eye(n)]))[0]
-            s = np.concatenate([s, np.zeros(r - len(s))])
-        return fix_signs(U[:, :r]), s[:r]
-    values, vectors = eigh(M @ M.T, r)
-    return fix_signs(vectors[:, ::-1]), np.sqrt(np.maximum(values[::-1], 0.0))
+        values = np.concatenate([s, np.zeros(max(n - len(s), 0))])[: U.shape[1]]
+    else:
+        gram = M @ M.T
+        values, U = eigh(gram, min(r + 1, n))
+        if tie is not None and len(values) > r and _tied(values[1], values[0], values[-1]):
+            values, U = eigh(gram)
+        values, U = np.sqrt(np.maximum(values[::-1], 0.0)), U[:, ::-1]
+    if tie is not None:
+        U = break_ties(values**2, U, r, tie)
+    return fix_signs(U[:, :r]), values[:r]
+
+
+def _tied(one: float, other: float, largest: float) -> bool:
+    return bool(abs(one - other) <= _TIE * largest)
+
+
+def break_ties(values: Array, vectors: Array, r: int, tie: Array) -> Array:
+    """The r leading of eigenvectors (largest eigenvalue first), those of equal values turned to the axes of ``tie``."""
+    out = vectors.copy()
+    start = 0
+    while start < min(r, len(values)):
+        end = start + 1
+        while end < len(values) and _tied(values[start], values[end], values[0]):
+            end += 1
+        if end - start > 1:
+            Q = vectors[:, start:end]
+            out[:, start:end] = Q @ eigh(Q.T @ tie @ Q)[1][:, ::-1]
+        start = end
+    return out[:, :r]
 
 
 def fix_signs(U: Array) -> Array:

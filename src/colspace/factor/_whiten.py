@@ -45,6 +45,15 @@ class Whitener:
             U = solve_triangular(self.cholesky, U, lower=True, trans="T", check_finite=False)
         return U / self.scale[:, None]
 
+    def tie(self, covariance: Array) -> Array:
+        """What orders whitened directions where nothing else does: the columns' variance along them.
+
+        With R = L L' the matrix of R in whitened coordinates is L'L; without whitening it is that of the columns.
+        """
+        if self.cholesky is not None:
+            return self.cholesky.T @ self.cholesky
+        return covariance / self.scale / self.scale[:, None]
+
     def both_sides(self, T: Array, right: Whitener) -> Array:
         """W T_k W_right' for a stack of matrices (k x features x features)."""
         k, n, p = T.shape

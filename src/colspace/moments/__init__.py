@@ -10,11 +10,19 @@ from ._columns import (
     is_flat,
     table_moments,
 )
-from ._quantiles import ColumnQuantiles, QuantileSummary, column_quantiles, quantile_summary
+from ._quantiles import (
+    CAPACITY,
+    ColumnQuantiles,
+    QuantileSummary,
+    column_quantiles,
+    quantile_summary,
+    weighted_unique,
+)
 from ._sliced import SlicedMoments, sliced_moments
 from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
 
 __all__ = [
+    "CAPACITY",
     "Additive",
     "CentredMoments",
     "ColumnMoments",
@@ -35,4 +43,5 @@ __all__ = [
     "sliced_moments",
     "table_moments",
     "weighted_gram",
+    "weighted_unique",
 ]

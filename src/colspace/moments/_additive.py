@@ -26,6 +26,10 @@ class Additive:
     def __sub__(self, other: Self) -> Self:
         return self._merge(other, operator.sub)
 
+    def absorb(self, other: Self) -> Self:
+        """``self + other`` in the arrays of ``self``, which must be a sum that nobody else holds."""
+        return self._merge(other, _add_into)
+
     def _merge(self, other: Self, combine: Callable[[Any, Any], Any]) -> Self:
         if type(other) is not type(self):
             return NotImplemented
@@ -62,3 +66,11 @@ def all_finite(statistic: Any) -> bool:
         return all(all_finite(getattr(statistic, f.name)) for f in fields(statistic))
     values = np.asarray(statistic)
     return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def _add_into(mine: Any, theirs: Any) -> Any:
+    if isinstance(mine, Additive):
+        return mine.absorb(theirs)
+    if isinstance(mine, np.ndarray) and np.result_type(mine, theirs) == mine.dtype:
+        return np.add(mine, theirs, out=mine)
+    return mine + theirs

@@ -109,6 +109,12 @@ class QuantileSummary:
     def __getitem__(self, j: int) -> ColumnQuantiles:
         return self.columns[j]
 
+    def compact(self) -> QuantileSummary:
+        """All sets of points of a column as one, compressed once more if they are too many."""
+        return QuantileSummary(
+            tuple(ColumnQuantiles((_compressed(c.whole),)) if len(c.parts) > 1 else c for c in self.columns)
+        )
+
     @property
     def exact(self) -> NDArray[np.bool_]:
         """Which columns are known exactly."""
@@ -162,19 +168,21 @@ def column_quantiles(x: Any, weights: Any = None) -> ColumnQuantiles:
     x = x[kept]
     if not len(x):
         return ColumnQuantiles()
-    if weights is None:
-        values, counts = np.unique(x, return_counts=True)
-        points = Points(values, counts.astype(np.float64))
-    else:
-        points = _unique(x, w)
+    points = Points(*weighted_unique(x, None if weights is None else w))
     return ColumnQuantiles((_compressed(points),))
 
 
-def _unique(x: Array, w: Array) -> Points:
+def weighted_unique(x: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """Distinct values in order and their sums of weights (without weights: how often each occurs)."""
+    if weights is None:
+        values, counts = np.unique(x, return_counts=True)
+        return values, counts.astype(np.float64)
+    if not len(x):
+        return x, weights
     order = np.argsort(x, kind="stable")
     x = x[order]
-    first = np.flatnonzero(np.concatenate([[True], x[1:] != x[:-1]])) if len(x) else np.zeros(0, np.intp)
-    return Points(x[first], np.add.reduceat(w[order], first) if len(first) else w)
+    first = np.flatnonzero(np.concatenate([[True], x[1:] != x[:-1]]))
+    return x[first], np.add.reduceat(weights[order], first)
 
 
 def _joined(parts: tuple[Points, ...]) -> Points:
@@ -182,12 +190,12 @@ def _joined(parts: tuple[Points, ...]) -> Points:
     if len(parts) == 1:
         return parts[0]
     none = np.zeros(0)
-    both = _unique(
+    values, weights = weighted_unique(
         np.concatenate([none, *(part.values for part in parts)]),
         np.concatenate([none, *(part.weights for part in parts)]),
     )
     level = max((part.level for part in parts), default=0)
-    return Points(both.values, both.weights, level, sum(part.error for part in parts))
+    return Points(values, weights, level, sum(part.error for part in parts))
 
 
 def _compressed(points: Points) -> Points:

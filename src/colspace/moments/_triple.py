@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._rows import workspace
 from ._additive import Additive
 from ._columns import clear_flat, is_flat
 
@@ -113,7 +114,7 @@ class TriplePlan:
         return len(pairs) == len(self.slices) * (len(self.slices) + 1) // 2
 
     def columns(self, X: Any) -> Any:
-        """The chunk in block order, float64, shifted."""
+        """The chunk in block order, float64, shifted; a dense one lasts until the next."""
         if sparse.issparse(X):
             X = X if self.order is None else X[:, self.order]
             if self.keep_sparse:
@@ -121,7 +122,7 @@ class TriplePlan:
             return X.toarray().astype(np.float64, copy=False) - self.shift_x
         X = np.asarray(X)
         X = X if self.order is None else X[:, self.order]
-        return np.subtract(X, self.shift_x, dtype=np.float64)
+        return np.subtract(X, self.shift_x, dtype=np.float64, out=workspace("columns", X.shape))
 
     def _products(self, Z: Any, w: Array | None, pairs: tuple[Pair, ...]) -> dict[Pair, Array]:
         """Z_i' diag(w) Z_j for the pairs: one symmetric product when all are wanted."""
@@ -151,7 +152,7 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * w > 0)
         if rows.size:
-            part = Z[rows]
+            part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
             part *= np.sqrt(np.abs(w[rows]))[:, None]
             gram = part.T @ part
             total = sign * gram if total is None else np.add(total, sign * gram, out=total)
@@ -161,7 +162,9 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
 def _scale_rows(Z: Any, w: Array | None) -> Any:
     if w is None:
         return Z
-    return sparse.diags_array(w) @ Z if sparse.issparse(Z) else Z * w[:, None]
+    if sparse.issparse(Z):
+        return sparse.diags_array(w) @ Z
+    return np.multiply(Z, w[:, None], out=workspace("scaled", Z.shape))
 
 
 def _dense(product: Any) -> Array:

@@ -16,8 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
+from ..factor import spectral_norm
 from ._bilinear_fit import Objective, alternating_ridge, quasi_newton
-from ._features import SIDES, check_features, check_same_columns, check_same_names, sides, unpack
+from ._features import (
+    SIDES,
+    check_features,
+    check_same_columns,
+    check_same_names,
+    refuse_overflow,
+    sides,
+    unpack,
+)
 from ._kernel import CHUNK
 from ._links import Links, check_links
 from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
@@ -34,8 +43,8 @@ class BilinearPairRegressor(BaseEstimator):
     .. math:: \min_{U, V} \sum_{(i,j)} \ell(y_{ij},\, a_i^\top U V^\top b_j)
               + \tfrac{\lambda}{2} (\|U\|^2 + \|V\|^2)
 
-    over observed pairs, with standardised features and a constant on each side. Squared loss over all pairs is solved
-    by alternating ridge regressions in closed form on small matrices; otherwise by L-BFGS.
+    over observed pairs, with standardised features and a constant on each side. Squared loss over all pairs, each
+    counted once, is solved by alternating ridge regressions in closed form on small matrices; otherwise by L-BFGS.
 
     Parameters
     ----------
@@ -98,19 +107,22 @@ class BilinearPairRegressor(BaseEstimator):
         self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None) -> Self:
+    def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None, sample_weight: Any = None) -> Self:
         """Learn both factors; parameters as in `PairRegressor.fit`."""
-        A, B, Y, mask = unpack(A, B, Y, mask)
+        A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
         left, right = check_features(A, "left"), check_features(B, "right")
         check_same_names(Y, left, right)
         check_same_names(mask, left, right, "mask")
-        links = check_links(Y, mask, (len(left.values), len(right.values)))
+        check_same_names(sample_weight, left, right, "sample_weight")
+        links = check_links(Y, mask, (len(left.values), len(right.values)), sample_weight)
         check_width(int(self.n_components), (left.values.shape[1], right.values.shape[1]), "bilinear")
         if self.loss == "logistic" and (links.Y.data.min() < 0 or links.Y.data.max() > 1):
             low, high = links.Y.data.min(), links.Y.data.max()
             msg = f"loss='logistic' takes scores between 0 and 1, got {low:g} to {high:g}; use Y > 0, or loss='squared'"
             raise ValueError(msg)
         features = dict(zip(SIDES, (left, right), strict=True))
+        for side, X in features.items():
+            refuse_overflow(X, side)
         self.n_features_in_ = left.values.shape[1]
         self.n_features_ = {side: X.values.shape[1] for side, X in features.items()}
         self.feature_names_ = {side: X.columns for side, X in features.items()}
@@ -131,9 +143,9 @@ class BilinearPairRegressor(BaseEstimator):
 
     def _solve(self, A: Array, B: Array, links: Links) -> None:
         r, max_iter, tol = int(self.n_components), int(self.max_iter), float(self.tol)
-        top = float(np.linalg.norm(A[:, 1:].T @ (links.Y @ B[:, 1:]), 2))
+        top = spectral_norm(A[:, 1:].T @ (links.scores @ B[:, 1:]))
         self.alpha_ = float(self.alpha) * (top if top > 0 else 1.0)
-        if self.loss == "squared" and links.mask is None:
+        if self.loss == "squared" and links.counted is None:
             found = alternating_ridge(A, B, links.Y, r, self.alpha_, max_iter, tol)
         else:
             found = quasi_newton(Objective(A, B, links, self.loss, self.alpha_, r), max_iter, tol)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh, svd
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from ..factor import eigh, svd
 from ._kernel import CHUNK
 from ._links import Links
 
@@ -31,7 +31,7 @@ class Factors:
 
 def start(N: Array, r: int) -> tuple[Array, Array]:
     """Leading singular vectors of A'YB, each side with the root of the singular value relative to the first."""
-    U, s, Vt = svd(N, full_matrices=False, check_finite=False)
+    U, s, Vt = svd(N, what="A'YB")
     root = np.sqrt(s[:r] / s[0]) if s[0] > 0 else np.zeros(r)
     return U[:, :r] * root, Vt[:r].T * root
 
@@ -42,7 +42,7 @@ def ridge_half(gram: tuple[Array, Array], R: Array, G: Array, alpha: float) -> A
     It solves (A'A) U (C'C) + alpha U = A'Y C = R, G = C'C; ``gram`` are the eigenvalues and vectors of A'A.
     """
     d, P = gram
-    e, Q = eigh(G, check_finite=False)
+    e, Q = eigh(G)
     return P @ ((P.T @ R @ Q) / (np.outer(d, np.maximum(e, 0.0)) + alpha)) @ Q.T
 
 
@@ -52,7 +52,7 @@ def alternating_ridge(A: Array, B: Array, Y: Any, r: int, alpha: float, max_iter
     After A'A, B'B and A'YB nothing depends on the number of entities any more.
     """
     SA, SB, N = A.T @ A, B.T @ B, A.T @ (Y @ B)
-    gram_left, gram_right = eigh(SA, check_finite=False), eigh(SB, check_finite=False)
+    gram_left, gram_right = eigh(SA), eigh(SB)
     square = float(np.sum(Y.data**2))
     U, V = start(N, r)
     last = np.inf
@@ -94,30 +94,37 @@ class Objective:
         if mask is not None:
             owner = np.repeat(np.arange(mask.shape[0]), np.diff(mask.indptr))
             truth = np.asarray(Y[owner, mask.indices]).ravel()
-            value, slope = self._loss(np.einsum("ij,ij->i", AU[owner], BV[mask.indices]), truth)
+            value, slope = self._loss(np.einsum("ij,ij->i", AU[owner], BV[mask.indices]), truth, mask.data)
             D = sparse.csr_array((slope, mask.indices, mask.indptr), shape=mask.shape)
             return value, D @ BV, D.T @ AU
         total, left, right = 0.0, np.empty_like(AU), np.zeros_like(BV)
         step = max(1, CHUNK // (4 * len(BV)))
         for i in range(0, len(AU), step):
             rows = slice(i, i + step)
-            value, slope = self._loss(AU[rows] @ BV.T, Y[rows].toarray())
+            weight = None if self.links.extra is None else 1.0 + self.links.extra[rows].toarray()
+            value, slope = self._loss(AU[rows] @ BV.T, Y[rows].toarray(), weight)
             total += value
             left[rows] = slope @ BV
             right += slope.T @ AU[rows]
         return total, left, right
 
-    def _loss(self, z: Array, y: Array) -> tuple[float, Array]:
+    def _loss(self, z: Array, y: Array, weight: Array | None) -> tuple[float, Array]:
+        """Sum of the losses of pairs, each as often as it counts, and its derivatives in z."""
         if self.loss == "squared":
-            residual = z - y
-            return 0.5 * float(np.sum(residual**2)), residual
-        return float(np.sum(np.logaddexp(0.0, z) - y * z)), expit(z) - y
+            slope = z - y
+            each = 0.5 * slope**2
+        else:
+            slope = expit(z) - y
+            each = np.logaddexp(0.0, z) - y * z
+        return (
+            (float(each.sum()), slope) if weight is None else (float((weight * each).sum()), weight * slope)
+        )
 
 
 def quasi_newton(objective: Objective, max_iter: int, tol: float) -> Factors:
     """L-BFGS on both factors at once, from the spectral start."""
     A, B, r = objective.A, objective.B, objective.r
-    U, V = start(A.T @ (objective.links.Y @ B), r)
+    U, V = start(A.T @ (objective.links.scores @ B), r)
     scale = 0.1 / max(float(np.sqrt(np.mean((A @ U) ** 2) * np.mean((B @ V) ** 2))), 1e-12) ** 0.5
     first = np.vstack([U, V]).ravel() * scale
     found = minimize(

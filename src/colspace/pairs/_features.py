@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 SIDES = ("left", "right")
 _TABLE = {"left": "A", "right": "B"}
+_LARGEST = 1e150  # distances beyond this have squares that float64 cannot hold
 
 
 @dataclass(frozen=True)
@@ -149,12 +150,12 @@ class PairTable:
     B: Any
     Y: Any
     mask: Any = None
+    sample_weight: Any = None
 
     def __post_init__(self) -> None:
-        if sparse.issparse(self.Y):
-            object.__setattr__(self, "Y", sparse.csr_array(self.Y))
-        if sparse.issparse(self.mask):
-            object.__setattr__(self, "mask", sparse.csr_array(self.mask))
+        for name in ("Y", "mask", "sample_weight"):
+            if sparse.issparse(getattr(self, name)):
+                object.__setattr__(self, name, sparse.csr_array(getattr(self, name)))
         if len(self) != self.Y.shape[0]:
             msg = f"A has {len(self)} entities, but Y has {self.Y.shape[0]} rows; they must agree"
             raise ValueError(msg)
@@ -170,10 +171,9 @@ class PairTable:
     def __getitem__(self, rows: Any) -> PairTable:
         if isinstance(rows, tuple):  # scikit-learn asks for [rows, ...]
             rows = rows[0]
-        masked = self.mask is not None and not isinstance(self.mask, str)
-        return PairTable(
-            _take(self.A, rows), self.B, _take(self.Y, rows), _take(self.mask, rows) if masked else self.mask
-        )
+        whole = (self.Y, self.mask, self.sample_weight)
+        parts = (p if p is None or isinstance(p, str) else _take(p, rows) for p in whole)
+        return PairTable(_take(self.A, rows), self.B, *parts)
 
 
 def _take(X: Any, rows: Any) -> Any:
@@ -190,14 +190,31 @@ def sides(A: Any, B: Any) -> tuple[Any, Any]:
     return A.A, A.B
 
 
-def unpack(A: Any, B: Any, Y: Any, mask: Any) -> tuple[Any, Any, Any, Any]:
-    """A, B, Y and mask from a PairTable, or as they are."""
+def unpack(A: Any, B: Any, Y: Any, mask: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """A, B, Y, mask and weights from a PairTable, or as they are."""
     if isinstance(A, PairTable):
-        if B is not None or Y is not None or mask is not None:
-            msg = "a PairTable holds B, Y and mask itself; call fit(table) alone"
+        if any(given is not None for given in (B, Y, mask, sample_weight)):
+            msg = "a PairTable holds B, Y, mask and sample_weight itself; call fit(table) alone"
             raise TypeError(msg)
-        return A.A, A.B, A.Y, A.mask
+        return A.A, A.B, A.Y, A.mask, A.sample_weight
     if B is None or Y is None:
         msg = "fit needs the features of both sides and the scores: fit(A, B, Y), or fit(PairTable(A, B, Y))"
         raise TypeError(msg)
-    return A, B, Y, mask
+    return A, B, Y, mask, sample_weight
+
+
+def refuse_overflow(found: Features, side: str) -> None:
+    """Refuse features whose squares float64 cannot hold, by name."""
+    with np.errstate(over="ignore"):
+        reach = np.abs(found.values - found.values[0]).max(axis=0)
+    if (reach > _LARGEST).any():
+        j = int(np.argmax(reach))
+        i = int(np.argmax(np.abs(found.values[:, j] - found.values[0, j])))
+        i = i if abs(found.values[i, j]) >= abs(found.values[0, j]) else 0
+        name = j if found.columns is None else found.columns[j]
+        msg = (
+            f"the covariance of {_TABLE[side]} overflows: column {name!r} has the value {found.values[i, j]:.6g} (entity "
+            f"{found.label(i)!r}), more than {_LARGEST:g} away from others. Remedy: rescale the column "
+            "(sklearn.preprocessing.StandardScaler), or look for a wrong cell"
+        )
+        raise ValueError(msg)

@@ -38,6 +38,11 @@ def kernel_rows(D: Array, width: float) -> Array:
     return np.exp(D, out=D)
 
 
+def pair_weights(K: Array, links: Links) -> Array:
+    """K M for the table M of how often pairs count."""
+    return K @ links.counted + links.base * K.sum(axis=1, keepdims=True)
+
+
 def median_distance(E: Array) -> float:
     """Median distance between entities, over at most a thousand of them; never zero."""
     distances = pdist(E[:: max(1, -(-len(E) // _SAMPLE))]) if len(E) > 1 else np.zeros(1)
@@ -58,17 +63,17 @@ class Smoother:
     widths: tuple[float, float]
 
     def left_sums(self, E: Array) -> tuple[Array, Array | None]:
-        """Scores smoothed over left entities, K Y, and the weights K M; without a mask rows of K sum to one."""
+        """Scores smoothed over left entities, K Y, and the weights K M; where all pairs count once rows of K sum to one."""
         K = kernel_rows(excess_distances(E, self.left), self.widths[0])
-        if self.links.mask is None:
+        if self.links.counted is None:
             K /= K.sum(axis=1, keepdims=True)
-            return K @ self.links.Y, None
-        return K @ self.links.Y, K @ self.links.mask
+            return K @ self.links.scores, None
+        return K @ self.links.scores, pair_weights(K, self.links)
 
     def right_kernel(self, F: Array) -> Array:
         """Kernel of new right entities against the training ones."""
         K = kernel_rows(excess_distances(F, self.right), self.widths[1])
-        if self.links.mask is None:
+        if self.links.counted is None:
             K /= K.sum(axis=1, keepdims=True)
         return K
 
@@ -99,7 +104,8 @@ class Smoother:
                 )
 
     def weights(self, e: Array, f: Array) -> Array:
-        """Weight of each stored pair in the prediction for one pair, in the order of the (observed) CSR data.
+        """Weight of each stored pair in the prediction for one pair, in the order of the (observed) CSR data: its kernel
+        times how often it counts, over the sum of these over all pairs.
 
         All alike where none is reached, as the prediction is the mean then.
         """
@@ -107,6 +113,8 @@ class Smoother:
         L = kernel_rows(excess_distances(f[None], self.right), self.widths[1])[0]
         pattern = self.links.Y if self.links.mask is None else self.links.mask
         owner = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-        each = K[owner] * L[pattern.indices]
-        total = K.sum() * L.sum() if self.links.mask is None else each.sum()
+        each = K[owner] * L[pattern.indices] * self.links.weights_at(owner, pattern.indices)
+        total = each.sum()
+        if self.links.mask is None:
+            total = K.sum() * L.sum() + (0.0 if self.links.extra is None else K @ (self.links.extra @ L))
         return each / total if total > UNREACHED else np.full_like(each, 1 / len(each))

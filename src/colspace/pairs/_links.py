@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,15 @@ def shown(names: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class Links:
-    """Scores of pairs; ``mask`` has ones at observed pairs, None when all are (absent scores are zero then)."""
+    """Scores of pairs, and how often each pair counts.
+
+    ``mask`` holds the weights of observed pairs (ones where none were given); None: every pair is observed, absent
+    scores are zero, and a pair counts once, or 1 + ``extra`` times where ``extra`` stores something.
+    """
 
     Y: Any
     mask: Any = None
+    extra: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -39,44 +45,75 @@ class Links:
         return tuple(self.Y.shape)
 
     @property
-    def count(self) -> int:
-        """Number of observed pairs."""
-        return int(np.prod(self.Y.shape)) if self.mask is None else int(self.mask.nnz)
+    def base(self) -> float:
+        """How often a pair counts that ``counted`` says nothing of."""
+        return 1.0 if self.mask is None else 0.0
+
+    @property
+    def counted(self) -> Any:
+        """What is added to ``base``, CSR, or None: nothing is."""
+        return self.extra if self.mask is None else self.mask
+
+    @property
+    def count(self) -> float:
+        """Number of observed pairs, each as often as it counts."""
+        added = 0.0 if self.counted is None else float(self.counted.sum())
+        return self.base * float(np.prod(self.Y.shape)) + added
+
+    @cached_property
+    def scores(self) -> Any:
+        """Scores times how often they count, CSR."""
+        if self.counted is None:
+            return self.Y
+        product = sparse.csr_array(self.Y.multiply(self.counted))
+        return product if self.base == 0 else sparse.csr_array(self.Y + product)
+
+    def weights_at(self, rows: Any, columns: Any) -> Array:
+        """How often some pairs count."""
+        if self.counted is None:
+            return np.ones(len(rows))
+        return self.base + np.asarray(self.counted[rows, columns], dtype=np.float64).ravel()
 
     @property
     def mean(self) -> float:
         """Mean score over observed pairs."""
-        return float(self.Y.sum() / self.count)
+        return float(self.scores.sum() / self.count)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the score over observed pairs."""
         mean = self.mean
-        stored = float(np.sum((self.Y.data - mean) ** 2))
-        return float(np.sqrt((stored + (self.count - self.Y.nnz) * mean**2) / self.count))
+        rows, columns = self.Y.tocoo().coords
+        weight = self.weights_at(rows, columns)
+        stored = float(np.sum(weight * (self.Y.tocoo().data - mean) ** 2))
+        rest = max(self.count - float(weight.sum()), 0.0)
+        return float(np.sqrt((stored + rest * mean**2) / self.count))
 
     def degrees(self, axis: int) -> Array | None:
-        """Observed pairs of each left (axis 1) or right (axis 0) entity; None when all have all."""
-        return None if self.mask is None else np.asarray(self.mask.sum(axis=axis)).ravel()
+        """Observed pairs of each left (axis 1) or right (axis 0) entity as often as they count; None: all have all."""
+        if self.counted is None:
+            return None
+        return self.base * self.Y.shape[axis] + np.asarray(self.counted.sum(axis=axis)).ravel()
 
     def rows(self, index: Any) -> Links:
         """Links of some left entities."""
-        return Links(self.Y[index], None if self.mask is None else self.mask[index])
+        parts = (None if part is None else part[index] for part in (self.mask, self.extra))
+        return Links(self.Y[index], *parts)
 
     def positives(self) -> Any:
-        """Pattern of scores above zero, CSR of booleans."""
-        positive = (self.Y > 0).tocsr()
+        """Pattern of scores above zero that count, CSR of booleans."""
+        positive = (self.scores > 0).tocsr()
         positive.eliminate_zeros()
         return positive
 
 
-def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
+def check_links(Y: Any, mask: Any, shape: tuple[int, int], sample_weight: Any = None) -> Links:
     """Y and mask as CSR of the given shape, with something to learn from; see PairRegressor.fit for their meaning."""
-    links = read_links(Y, mask, shape)
+    links = read_links(Y, mask, shape, sample_weight)
     if links.mask is not None and not links.mask.nnz:
-        msg = "no pair is observed: the mask is empty"
+        msg = "no pair is observed: the mask is empty, or every observed pair has weight zero"
         raise ValueError(msg)
-    if not np.any(links.Y.data):
+    if not np.any(links.scores.data):
         msg = "all scores in Y are zero, so there is no link to learn from; check the ids, or fit after adding links"
         raise ValueError(msg)
     if links.deviation <= 1e-12 * np.abs(links.Y.data).max():
@@ -86,8 +123,65 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
     return links
 
 
-def read_links(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
-    """Y and mask as CSR of the given shape."""
+def weigh(links: Links, sample_weight: Any) -> Links:
+    """Links that count as often as their weights say; the lower median of the positive weights is one.
+
+    A sparse table says nothing of pairs that neither it nor Y stores: those count once, as the median does.
+    """
+    if sample_weight is None:
+        return links
+    stored = sparse.issparse(sample_weight)
+    given = sparse.csr_array(sample_weight if stored else _dense_weights(sample_weight), dtype=np.float64)
+    if given.shape != links.shape:
+        msg = f"sample_weight has shape {given.shape}, but Y has {links.shape}; give one weight per pair"
+        raise ValueError(msg)
+    given = given.copy()
+    given.sum_duplicates()
+    if not np.isfinite(given.data).all() or (given.data < 0).any():
+        bad = given.data[~(np.isfinite(given.data) & (given.data >= 0))][0]
+        msg = f"sample_weight has the value {bad:g}; weights of pairs are finite and at least 0"
+        raise ValueError(msg)
+    if links.mask is not None:
+        given = sparse.csr_array(given.multiply(links.mask))
+    given.eliminate_zeros()
+    if not given.nnz:
+        msg = "sample_weight is zero for every observed pair, so no link is left; give some link a positive weight"
+        raise ValueError(msg)
+    given.data /= np.sort(given.data)[(given.nnz - 1) // 2]
+    if links.mask is not None:
+        return Links(sparse.csr_array(links.Y.multiply(given > 0)), given)
+    if stored:
+        ones = (_pattern(given) + _pattern(links.Y)).astype(np.float64)
+    else:
+        ones = sparse.csr_array(np.ones(links.shape))
+    extra = sparse.csr_array(given - ones)
+    extra.eliminate_zeros()
+    return Links(links.Y, None, extra if extra.nnz else None)
+
+
+def _pattern(M: Any) -> Any:
+    """Where a CSR table stores something, zeros included."""
+    return sparse.csr_array((np.ones(M.nnz, dtype=bool), M.indices, M.indptr), shape=M.shape)
+
+
+def _dense_weights(sample_weight: Any) -> Array:
+    """A table of weights as an array."""
+    table = np.asarray(sample_weight, dtype=np.float64)
+    if table.ndim != 2:
+        msg = (
+            f"sample_weight has {table.ndim} dimension(s); give a table of one weight per pair (left entities x right "
+            "entities), or a sparse one of the weights of the stored links"
+        )
+        raise ValueError(msg)
+    return table
+
+
+def read_links(Y: Any, mask: Any, shape: tuple[int, int], sample_weight: Any = None) -> Links:
+    """Y and mask as CSR of the given shape, with the weights of pairs."""
+    return weigh(_read(Y, mask, shape), sample_weight)
+
+
+def _read(Y: Any, mask: Any, shape: tuple[int, int]) -> Links:
     observed = isinstance(mask, str)
     if observed and mask != "observed":
         msg = f"mask={mask!r} must be None, 'observed', or a table of booleans"

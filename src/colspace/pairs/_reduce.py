@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh, svd
 
-from ..factor import Whitener, fix_signs, full_whitener, left_singular
+from ..factor import Whitener, eigh, fix_signs, full_whitener, left_singular, svd
 from ..reduction._phd import hessian_directions
 from ._links import Links
 
@@ -57,7 +56,7 @@ def pair_moments(A: Array, B: Array, links: Links, reduction: str, r: int, rng: 
 
     When every pair is observed a and b are independent over pairs, so their means and covariances are those of the
     entities, and E[y' a' b''] = A'^T Y B' / (count sd(y)) as the centring of y drops out. Otherwise entities count
-    as often as they are observed, and the pattern times the mean of y is taken off.
+    as often as their pairs do, and the pattern of counts times the mean of y is taken off.
     """
     weights = links.degrees(1), links.degrees(0)
     centred, means, covariances = [], [], []
@@ -74,13 +73,15 @@ def pair_moments(A: Array, B: Array, links: Links, reduction: str, r: int, rng: 
     total = links.count * links.deviation
     found: dict[str, Any] = {}
     if reduction in ("joint", "cphd"):
-        residual = links.Y if links.mask is None else links.Y - links.mean * links.mask
-        found["cross"] = Ac.T @ (residual @ Bc) / total
+        residual = links.scores if links.counted is None else links.scores - links.mean * links.counted
+        level = links.mean * links.base * np.outer(Ac.sum(axis=0), Bc.sum(axis=0))
+        found["cross"] = (Ac.T @ (residual @ Bc) - level) / total
     if reduction in ("phd", "cphd"):
         sums = _residual_sums(links)
         found["hessians"] = tuple(C.T @ (C * s[:, None]) / total for C, s in zip(centred, sums, strict=True))
-    if reduction == "cphd" and links.mask is not None:
-        found["between"] = Ac.T @ (links.mask @ Bc) / links.count
+    if reduction == "cphd" and links.counted is not None:
+        level = links.base * np.outer(Ac.sum(axis=0), Bc.sum(axis=0))
+        found["between"] = (Ac.T @ (links.counted @ Bc) + level) / links.count
     if reduction == "sols":
         found["regressions"] = tuple(
             group_regressions(C, _groups(C, r, rng), *parts) / total
@@ -97,7 +98,7 @@ def _row_totals(links: Links) -> tuple[tuple[Array, Array], tuple[Array, Array]]
     for axis in (1, 0):
         d = links.degrees(axis)
         degree = np.full(links.shape[1 - axis], float(links.shape[axis])) if d is None else d
-        found.append((np.asarray(links.Y.sum(axis=axis)).ravel(), degree))
+        found.append((np.asarray(links.scores.sum(axis=axis)).ravel(), degree))
     return found[0], found[1]
 
 
@@ -150,7 +151,7 @@ def embeddings(m: PairMoments, reduction: str, r: int, shrinkage: float) -> tupl
     if reduction == "joint":
         assert m.cross is not None
         half = whiteners[0].apply(m.cross)
-        U, s, Vt = svd(whiteners[1].apply(half.T).T, full_matrices=False, check_finite=False)
+        U, s, Vt = svd(whiteners[1].apply(half.T).T, what="the proxy of A and B")
         signs = np.sign(np.sum(fix_signs(U[:, :r]) * U[:, :r], axis=0))
         sides = [(U[:, :r] * signs, s[:r]), (Vt[:r].T * signs, s[:r])]
     elif reduction == "phd":
@@ -175,8 +176,7 @@ def _whitener(C: Array, count: int, shrinkage: float, what: str) -> Whitener:
 
 
 def _principal(mean: Array, C: Array, r: int) -> Embedding:
-    n = len(C)
-    values, vectors = eigh(C, subset_by_index=[n - r, n - 1], check_finite=False)
+    values, vectors = eigh(C, r, what="the covariance of the features")
     values = np.sqrt(np.maximum(values[::-1], 0.0))
     return Embedding(mean, fix_signs(vectors[:, ::-1]), np.ones(r), values)
 

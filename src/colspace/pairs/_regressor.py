@@ -19,6 +19,7 @@ from ._features import (
     check_features,
     check_same_columns,
     check_same_names,
+    refuse_overflow,
     sides,
     unpack,
 )
@@ -124,7 +125,7 @@ class PairRegressor(BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None) -> Self:
+    def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None, sample_weight: Any = None) -> Self:
         """Learn both sides' coordinates and keep the links.
 
         Parameters
@@ -135,12 +136,20 @@ class PairRegressor(BaseEstimator):
         mask : None, "observed" or table of booleans
             None: every pair is observed, and absent scores are zero. "observed": only the stored scores of a sparse
             Y, or those of a dense Y that are not NaN. A table says which pairs are.
+        sample_weight : None, or sparse or dense table (left entities, right entities)
+            How often pairs count: two is a pair twice in every sum, zero a pair that was not observed, and a constant
+            changes nothing. Weights of pairs that ``mask`` does not call observed are ignored. Where every pair is
+            observed a sparse table has the weights of the links (zero for a link it does not store), and pairs that
+            neither it nor Y stores count as the lower median of the positive weights does.
         """
-        A, B, Y, mask = unpack(A, B, Y, mask)
+        A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
         left, right = check_features(A, "left"), check_features(B, "right")
         check_same_names(Y, left, right)
         check_same_names(mask, left, right, "mask")
-        links = check_links(Y, mask, (len(left.values), len(right.values)))
+        check_same_names(sample_weight, left, right, "sample_weight")
+        for X, side in ((left, "left"), (right, "right")):
+            refuse_overflow(X, side)
+        links = check_links(Y, mask, (len(left.values), len(right.values)), sample_weight)
         r = int(self.n_components)
         check_width(r, (left.values.shape[1], right.values.shape[1]), self.reduction)
         grid, rng = self._grid(), generator(self.random_state)
@@ -213,13 +222,20 @@ class PairRegressor(BaseEstimator):
         self.median_distance_ = {side: median_distance(E) for side, E in self.embedding_.items()}
         self.shrinkage_ = settings.shrinkage
         self.bandwidth_ = {"left": settings.left, "right": settings.right}
-        self.Y_, self.mask_ = links.Y.copy(), links.mask  # Y may be the caller's own
+        self.Y_, self.mask_, self.extra_ = (
+            links.Y.copy(),
+            links.mask,
+            links.extra,
+        )  # Y may be the caller's own
 
     def _smoother(self) -> Smoother:
         check_is_fitted(self, "embedding_")
         left, right = (self.bandwidth_[s] * self.median_distance_[s] for s in SIDES)
         return Smoother(
-            self.embedding_["left"], self.embedding_["right"], Links(self.Y_, self.mask_), (left, right)
+            self.embedding_["left"],
+            self.embedding_["right"],
+            Links(self.Y_, self.mask_, self.extra_),
+            (left, right),
         )
 
     def transform(self, X: Any, side: str = "left") -> Array:

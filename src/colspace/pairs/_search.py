@@ -56,7 +56,7 @@ class HeldOutEntities:
         if not isinstance(X, PairTable):
             msg = f"HeldOutEntities splits a PairTable(A, B, Y), got {type(X).__name__}"
             raise TypeError(msg)
-        links = check_links(X.Y, X.mask, (len(X), X.B.shape[0]))
+        links = check_links(X.Y, X.mask, (len(X), X.B.shape[0]), X.sample_weight)
         pattern = links.positives() if links.mask is None else links.mask
         linked = np.flatnonzero(np.diff(pattern.indptr))
         for test in entity_folds(linked, self.n_splits, generator(self.random_state)):
@@ -77,6 +77,8 @@ class _Scorer:
         positive = (
             table.Y if sparse.issparse(table.Y) else np.nan_to_num(np.asarray(table.Y, dtype=np.float64))
         )
+        if table.sample_weight is not None:  # links of weight zero are none
+            positive = read_links(table.Y, table.mask, scores.shape, table.sample_weight).scores
         with_k: dict[str, Callable[..., Any]] = {"recall": recall_at_k, "precision": precision_at_k}
         if self.metric in with_k:
             return float(with_k[self.metric](positive, scores, self.k))
@@ -85,12 +87,14 @@ class _Scorer:
 
 
 def _neg_squared_error(table: PairTable, scores: Any) -> float:
-    links = read_links(table.Y, table.mask, scores.shape)
+    links = read_links(table.Y, table.mask, scores.shape, table.sample_weight)
     if links.mask is None:
-        return -float(np.mean((links.Y.toarray() - scores) ** 2))
+        weight = None if links.extra is None else 1.0 + links.extra.toarray()
+        return -float(np.average((links.Y.toarray() - scores) ** 2, weights=weight))
     rows, columns = links.mask.tocoo().coords
     truth = np.asarray(links.Y[rows, columns]).ravel()
-    return -float(np.mean((truth - scores[rows, columns]) ** 2))
+    errors = (truth - scores[rows, columns]) ** 2
+    return -float(np.average(errors, weights=links.weights_at(rows, columns)))
 
 
 def pair_scorer(metric: str = "recall", k: int = 10) -> Callable[..., float]:
@@ -99,7 +103,8 @@ def pair_scorer(metric: str = "recall", k: int = 10) -> Callable[..., float]:
     Parameters
     ----------
     metric : {"recall", "precision", "average_precision", "auc", "neg_mean_squared_error"}
-        See `colspace.metrics`; the squared error is over observed pairs.
+        See `colspace.metrics`; the squared error is over observed pairs, each as often as its weight says. The others
+        count every link of positive weight once.
     k : length of the list for recall and precision.
 
     Examples

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
 from .._containers import as_table
 from .._sklearn_compat import whole
-from ..factor import fix_signs
+from ..factor import eigh, fix_signs
 from ._links import shown
 
 Array = NDArray[np.float64]
@@ -71,8 +70,7 @@ def spectral_features(S: Any, n_components: int = 100, *, normalize: bool = True
         V = V[:, ::-1]
     else:
         N = (W.toarray() if sparse.issparse(W) else W) * scale[:, None] * scale
-        n = len(N)
-        _, V = eigh((N + N.T) / 2, subset_by_index=[n - n_components, n - 1], check_finite=False)
+        _, V = eigh((N + N.T) / 2, n_components, what="S")
         V = V[:, ::-1]
     V = fix_signs(V)
     if normalize:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernel import CHUNK, UNREACHED, excess_distances, kernel_rows, median_distance
+from ._kernel import CHUNK, UNREACHED, excess_distances, kernel_rows, median_distance, pair_weights
 from ._links import Links
 from ._reduce import PairMoments, embeddings, pair_moments
 
@@ -71,8 +71,8 @@ def entity_folds(linked: Index, n_splits: int, rng: np.random.Generator) -> list
     return [np.sort(fold) for fold in np.array_split(rng.permutation(linked), n_splits)]
 
 
-def top_score(scores: Any, rows: Index, columns: Index, n_top: int) -> float:
-    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank.
+def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None) -> float:
+    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank; partners count as often as they weigh.
 
     A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
     """
@@ -86,14 +86,17 @@ def top_score(scores: Any, rows: Index, columns: Index, n_top: int) -> float:
     tied = np.where(last, np.sum(scores == least, axis=1)[rows], tied)
     gain = np.maximum(0.0, 1.0 - (above + (tied - 1) / 2) / n_top)
     gain[own < least[rows, 0]] = 0.0
-    count = np.bincount(rows)
-    each = np.bincount(rows, weights=gain)[count > 0] / count[count > 0]
+    weight = np.ones(len(rows)) if weight is None else weight
+    count = np.bincount(rows, weights=weight)
+    each = np.bincount(rows, weights=weight * gain)[count > 0] / count[count > 0]
     return float(np.mean(each))
 
 
-def squared_score(scores: Any, rows: Index, columns: Index, truth: Array) -> float:
+def squared_score(
+    scores: Any, rows: Index, columns: Index, truth: Array, weight: Array | None = None
+) -> float:
     """Minus the mean squared error of observed scores."""
-    return -float(np.mean((scores[rows, columns] - truth) ** 2))
+    return -float(np.average((scores[rows, columns] - truth) ** 2, weights=weight))
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class Fold:
     rows: Index
     columns: Index
     truth: Array
+    weight: Array
     moments: PairMoments
     seen: Links
 
@@ -145,7 +149,7 @@ def _folds(problem: Problem, n_splits: int, rng: np.random.Generator) -> Iterato
     for fold in entity_folds(linked, n_splits, rng):
         train = np.setdiff1d(np.arange(len(A)), fold)
         seen = links.rows(train)
-        if not np.any(seen.Y.data) or seen.deviation == 0:
+        if not np.any(seen.scores.data) or seen.deviation == 0:
             msg = (
                 "a fold leaves nothing to learn from: too few left entities have links. Give bandwidth and shrinkage as "
                 "numbers"
@@ -155,8 +159,9 @@ def _folds(problem: Problem, n_splits: int, rng: np.random.Generator) -> Iterato
         candidates = _candidates(pattern[test], len(B), rng)
         rows, columns = pattern[test][:, candidates].tocoo().coords
         truth = np.asarray(links.Y[test[rows], candidates[columns]]).ravel()
+        weight = links.weights_at(test[rows], candidates[columns])
         moments = pair_moments(A[train], B, seen, problem.reduction, problem.n_components, 0)
-        yield Fold(train, test, candidates, rows, columns, truth, moments, seen)
+        yield Fold(train, test, candidates, rows, columns, truth, weight, moments, seen)
 
 
 def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, float]:
@@ -171,9 +176,9 @@ def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, f
             )
             for (h, g), scores in found:
                 value = (
-                    top_score(scores, fold.rows, fold.columns, n_top)
+                    top_score(scores, fold.rows, fold.columns, n_top, fold.weight)
                     if fold.seen.mask is None
-                    else squared_score(scores, fold.rows, fold.columns, fold.truth)
+                    else squared_score(scores, fold.rows, fold.columns, fold.truth, fold.weight)
                 )
                 total[Settings(shrinkage, h, g)] += value / len(folds)
     return total
@@ -197,24 +202,23 @@ def grid_scores(
 
     Single precision is enough to rank partners; weights of observed pairs would underflow in it.
     """
-    precision: Any = np.float32 if seen.mask is None else np.float64
+    plain = seen.counted is None
+    precision: Any = np.float32 if plain else np.float64
     units = median_distance(train), median_distance(right)
     distances = excess_distances(test, train)
-    parts = [(seen.Y, True)] if seen.mask is None else [(seen.Y, False), (seen.mask, False)]
-    sums: list[Any] = []
-    for matrix, normalise in parts:
-        stacked = []
-        for h in grid.left:
-            K = kernel_rows(distances.copy(), h * units[0])
-            stacked.append((_rows_to_one(K) if normalise else K) @ matrix)
-        sums.append(np.vstack(stacked).astype(precision, copy=False))
+    smoothed, counts = [], []
+    for h in grid.left:
+        K = kernel_rows(distances.copy(), h * units[0])
+        smoothed.append((_rows_to_one(K) if plain else K) @ seen.scores)
+        counts.append(np.zeros((0, seen.shape[1])) if plain else pair_weights(K, seen))
+    sums: list[Any] = [np.vstack(part).astype(precision, copy=False) for part in (smoothed, counts)]
     step = max(1, CHUNK // len(right))
     for g in grid.right:
         blocks = []
         for start in range(0, len(candidates), step):
             chosen = right[candidates[start : start + step]]
             K = kernel_rows(excess_distances(chosen, right).astype(precision, copy=False), g * units[1])
-            if seen.mask is None:
+            if plain:
                 blocks.append(sums[0] @ _rows_to_one(K).T)
                 continue
             weights = sums[1] @ K.T

@@ -273,7 +273,8 @@ def solve_moments(
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
     if counts is not None:
         matrices, supports = select(unfolded, counts, paper=problem.selection == "paper")
-    directions, values = factor_blocks(matrices, rank)
+    ties = [w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
+    directions, values = factor_blocks(matrices, rank, ties)
     if counts is not None:
         for U, support in zip(directions, supports, strict=True):
             off = np.ones(len(U), dtype=bool)

@@ -56,6 +56,7 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     n_features_in_: int
     mean_: Array
+    scale_: Array
     components_: NDArray[Any]
 
     def transform(self, X: Any) -> Any:
@@ -63,6 +64,10 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
         return linear_transform(X, self.mean_, self.components_)
+
+    def _store_directions(self, loadings: Array, dtype: Any) -> None:
+        """Set ``components_`` from loadings (features x directions), signed by the largest per standard deviation."""
+        self.components_ = (loadings * direction_signs(loadings, self.scale_)).T.astype(dtype)
 
     @property
     def _n_features_out(self) -> int:
@@ -93,6 +98,7 @@ class BlockReductionMixin(LinearReductionMixin):
     ) -> None:
         """Set the learned attributes from loadings in block order."""
         names, r = blocks.names, loadings[0].shape[1]
+        loadings = [L * direction_signs(L, scale[s]) for L, s in zip(loadings, blocks.slices, strict=True)]
         self.n_components_ = r
         self.loadings_ = {name: L.astype(dtype) for name, L in zip(names, loadings, strict=True)}
         self.singular_values_ = dict(zip(names, values, strict=True))
@@ -113,6 +119,13 @@ class BlockReductionMixin(LinearReductionMixin):
         return np.asarray(
             [f"{b}__{k}" for b in self.blocks_ for k in range(self.n_components_)], dtype=object
         )
+
+
+def direction_signs(loadings: Array, scale: Array) -> Array:
+    """Signs that make the largest loading per standard deviation of each direction positive."""
+    standard = loadings * scale[:, None]
+    top = standard[np.argmax(np.abs(standard), axis=0), np.arange(loadings.shape[1])]
+    return np.where(top < 0, -1.0, 1.0)
 
 
 def check_block_widths(n_components: int, blocks: Blocks) -> None:

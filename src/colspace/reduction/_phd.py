@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from .._blocks import parse_blocks
+from .._blocks import Blocks, parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
-from ..factor import eigh, fix_signs, left_singular
+from ..factor import Whitener, break_ties, eigh, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._linear import (
     LinearReductionMixin,
@@ -125,17 +126,35 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         self.shrinkage_ = whitener.shrinkage
         self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         if self.residuals:
-            coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
-            plan, rows = source.plan(table, own, own)
-            plan = replace(plan, shift_y=np.zeros_like(c.y_mean), scale_y=c.y_scale)
-            total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
-            c = residual_moments(total, c.y_scale)
+            c = self._residual_moments(source, table, c, whitener)
         hessians = whitener.both_sides(c.triple[0, 0], whitener)
-        directions, values = hessian_directions(hessians, self.n_components)
+        directions, values = hessian_directions(hessians, self.n_components, whitener.tie(covariance))
         self.n_components_ = self.n_components
         self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
-        self.components_ = view.loadings(whitener.loadings(directions)).T.astype(table_dtype(X))
+        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
         return self
+
+    def _residual_moments(
+        self, source: Source, table: Blocks, c: CentredMoments, whitener: Whitener
+    ) -> CentredMoments:
+        """Central moments of the residuals of least squares; of y itself where those are nothing but rounding."""
+        own = ((0, 0),)
+        coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
+        plan, rows = source.plan(table, own, own)
+        plan = replace(plan, shift_y=np.zeros_like(c.y_mean), scale_y=c.y_scale)
+        total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
+        deviation = np.sqrt(np.diag(total.yy) / total.count)
+        exact = np.flatnonzero(deviation <= _NO_RESIDUAL)
+        if not exact.size:
+            return centre(total)
+        warnings.warn(
+            f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e} of its own), "
+            "so residuals=True leaves nothing to look at, and y itself is used. Remedies: residuals=False, or a "
+            "linear model",
+            UserWarning,
+            stacklevel=3,
+        )
+        return centre(source.moments(table, own, own))
 
 
 @dataclass(frozen=True)
@@ -156,27 +175,18 @@ class Residuals:
         return self.plan(X, Y - self.y_mean - fitted, weights)
 
 
-def residual_moments(total: TripleMoments, y_scale: Array) -> CentredMoments:
-    """Central moments of residuals; refuses residuals that are nothing but rounding."""
-    deviation = np.sqrt(np.diag(total.yy) / total.count) * total.scale_y
-    exact = np.flatnonzero(deviation <= _NO_RESIDUAL * y_scale)
-    if exact.size:
-        msg = (
-            f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e}), so "
-            "residuals=True leaves nothing to look at. Remedies: residuals=False, or a linear model"
-        )
-        raise ValueError(msg)
-    return centre(total)
-
-
-def hessian_directions(hessians: Array, r: int) -> tuple[Array, Array]:
+def hessian_directions(hessians: Array, r: int, tie: Array | None = None) -> tuple[Array, Array]:
     """Leading directions of a stack of symmetric matrices (responses x features x features).
 
     One matrix: eigenvectors by modulus of their signed eigenvalues. Several: left singular vectors of
-    the matrices side by side.
+    the matrices side by side. ``tie`` orders directions of equal eigenvalues.
     """
     if len(hessians) > 1:
-        return left_singular(np.hstack(list(hessians)), r)
-    values, vectors = eigh((hessians[0] + hessians[0].T) / 2)
-    leading = np.argsort(-np.abs(values), kind="stable")[:r]
-    return fix_signs(vectors[:, leading]), values[leading]
+        return left_singular(np.hstack(list(hessians)), r, tie)
+    H = (hessians[0] + hessians[0].T) / 2
+    values, vectors = eigh(H)
+    order = np.argsort(-np.abs(values), kind="stable")
+    U = vectors[:, order[:r]]
+    if tie is not None:
+        U = break_ties(values[order] ** 2, vectors[:, order], r, tie)
+    return U, np.einsum("ik,ij,jk->k", U, H, U)

@@ -202,7 +202,9 @@ def cross_validate_shape(
     return int(best[0]), int(best[1]) + 1, float(errors.min())
 
 
-def factor_blocks(matrices: Sequence[Array], r: int) -> tuple[list[Array], list[Array]]:
-    """Leading left singular vectors and values of every block's matrix."""
-    pairs = [left_singular(M, r) for M in matrices]
+def factor_blocks(
+    matrices: Sequence[Array], r: int, ties: Sequence[Array]
+) -> tuple[list[Array], list[Array]]:
+    """Leading left singular vectors and values of every block's matrix; ``ties`` order directions of equal values."""
+    pairs = [left_singular(M, r, tie) for M, tie in zip(matrices, ties, strict=True)]
     return [U for U, _ in pairs], [s for _, s in pairs]

@@ -17,12 +17,13 @@ from .._containers import as_column
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
-from ..factor import Whitener, fix_signs, svd
+from ..factor import Whitener, left_singular
 from ..moments import centre
 from ._linear import (
     LinearReductionMixin,
     Table,
     column_labels,
+    direction_signs,
     linear_transform,
     table_whitener,
 )
@@ -147,14 +148,17 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             shift = total.y / total.count
             spread = c.y_scale / total.scale_y
             root = response_root((total.yy / total.count - np.outer(shift, shift)) / spread / spread[:, None])
-        directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components)
+        tie = whitener.tie(covariance)
+        directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components, tie)
+        self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         directions, loadings = view.loadings(directions), loadings * c.y_scale[:, None]
+        signs = direction_signs(directions, self.scale_)
+        directions, loadings = directions * signs, loadings * signs
         if self.weighting == "identity":
             values = values * c.y_scale.max()
         dtype = table_dtype(X)
         flat = (y if is_dask(y) else as_column(y).values).ndim == 1
         coef = loadings @ directions.T
-        self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         intercept = c.y_mean - coef @ self.mean_
         self.n_components_ = self.n_components
         self.singular_values_ = values
@@ -190,14 +194,16 @@ def response_root(covariance: Array) -> Array:
     return root * scale[:, None]
 
 
-def reduced_rank(whitener: Whitener, cross: Array, root: Array, r: int) -> tuple[Array, Array, Array]:
+def reduced_rank(
+    whitener: Whitener, cross: Array, root: Array, r: int, tie: Array
+) -> tuple[Array, Array, Array]:
     """Rank-r coefficients as (directions, y loadings, singular values): B' = loadings directions'.
 
     With W'W = (Sigma + ridge)^-1, cross = Sigma_xy and Gamma^-1 = root root' the matrix
     W Sigma_xy root^-T = U S V' is cut to rank r: directions W'U, loadings root V S. V are the leading
-    eigenvectors of B'(Sigma + ridge) B for the full-rank B, in the coordinates of the weighted responses.
+    eigenvectors of B'(Sigma + ridge) B for the full-rank B, in the coordinates of the weighted responses. ``tie``
+    orders directions of equal values.
     """
     weighted = solve_triangular(root, whitener.apply(cross).T, lower=True, check_finite=False).T
-    U, s, Vt = svd(weighted)
-    signs = np.sign(np.sum(fix_signs(U) * U, axis=0))[:r]
-    return whitener.loadings(U[:, :r] * signs), root @ (Vt[:r].T * (s[:r] * signs)), s[:r]
+    U, s = left_singular(weighted, r, tie)
+    return whitener.loadings(U), root @ (weighted.T @ U), s

@@ -97,11 +97,12 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         whitener = table_whitener(source, covariance, m.rows, shrinkage, labels)
         self.shrinkage_ = whitener.shrinkage
         self.n_components_ = min(self.n_components, self._most(counts))
-        directions, values = left_singular(self._kernel(m, whitener), self.n_components_)
+        kernel = self._kernel(m, whitener)
+        directions, values = left_singular(kernel, self.n_components_, whitener.tie(covariance))
         self.eigenvalues_ = values
         self.n_slices_ = counts[0] if len(counts) == 1 else np.array(counts)
         self.mean_, self.scale_ = view.mean(m.mean), view.scale(covariance)
-        self.components_ = view.loadings(whitener.loadings(directions)).T.astype(table_dtype(X))
+        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
         return self
 
     def _most(self, counts: list[int]) -> int:

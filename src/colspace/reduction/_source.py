@@ -156,6 +156,7 @@ class Source:
         encoder = make_encoder(y, response, caller=caller, codes=codes)
         check_consistent_length(X, y)
         Y = encoder(y)
+        response_units(Y, encoder)
         check_varies(np.ptp(Y, axis=0))
         if tails and not encoder.labels:
             warn_heavy_tails(Y)
@@ -179,12 +180,7 @@ class Source:
 
     def shift(self) -> Array:
         """Constants near the column means, from a sample of rows."""
-        rows = self.start[0] if self.dask else sample_rows(self.X)[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
-        if not np.isfinite(shift).all():
-            raise overflow_error(rows, self.labels)
-        return shift
+        return column_shift(self.start[0] if self.dask else sample_rows(self.X)[0], self.labels)
 
     def response_units(self) -> tuple[Array, Array]:
         """Constants near the responses' means and spreads: of all rows of an array, of the sample for Dask."""
@@ -239,6 +235,18 @@ class Source:
     def fourth(self, mean: Array, scale: Array, columns: tuple[Any, ...]) -> Array:
         """Second pass of Ledoit-Wolf shrinkage."""
         return self.reduce(partial(fourth_norms, mean=mean, scale=scale, columns=columns))
+
+
+def column_shift(rows: Any, labels: Sequence[object] | None = None) -> Array:
+    """Medians of a sample of rows, which no single cell can move; means of a sparse one."""
+    if not sparse.issparse(rows):
+        step = max(1, len(rows) // 1024)
+        return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
+    if not np.isfinite(shift).all():
+        raise overflow_error(rows, labels)
+    return shift
 
 
 def response_units(Y: Array, encoder: ResponseEncoder) -> tuple[Array, Array]:

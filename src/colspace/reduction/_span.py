@@ -69,7 +69,13 @@ def is_wide(source: Source, blocks: Blocks) -> bool:
 
 
 def row_span(
-    source: Source, blocks: Blocks, *, whiten: bool = True, shrinkage: Any = None, scale: bool = True
+    source: Source,
+    blocks: Blocks,
+    *,
+    whiten: bool = True,
+    shrinkage: Any = None,
+    scale: bool = True,
+    remedies: str = "shrinkage='auto' or a number in (0, 1]",
 ) -> Span | None:
     """The table in coordinates of its rows' span, or None for a table that is not wide.
 
@@ -84,14 +90,13 @@ def row_span(
         what = f"block {blocks.names[wide]!r}" if len(blocks) > 1 else "X"
         msg = (
             f"more rows than columns are needed: {n} rows (n_samples={n}), {what} has {blocks.widths[wide]} columns. "
-            "Remedies: shrinkage='auto' (or a number in (0, 1], or None for the least that the numbers allow), "
-            "or fewer columns"
+            f"Remedies: {remedies}, or fewer columns"
         )
         raise SingularCovarianceError(msg)
     if whiten and shrinkage is None:
         warnings.warn(
             f"{n} rows and {max(blocks.widths)} columns: the covariance is singular and is inverted on the span of "
-            "the rows, where every row is a direction of its own. Better: shrinkage='auto' or a number in (0, 1]",
+            f"the rows, where every row is a direction of its own. Better: {remedies}",
             SingularCovarianceWarning,
             stacklevel=4,
         )

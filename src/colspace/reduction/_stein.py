@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._overflow import overflow_error
 from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
@@ -29,7 +28,7 @@ from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._proxies import held_out_gain
-from ._source import Source, response_units, weighted_rows
+from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
 from ._stein_folds import CrossFolds, FoldedPlan, split_tables
@@ -203,15 +202,21 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sums = reduce_stein(plan, X, y, weights, column_labels(self) if span is None else None)
         return self._finish_sums(sums, encoder, plan, X, y, weights, span)
 
-    def _span(self, X: Any, weights: Any) -> Span | None:
+    def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
         """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
-        template = self._template(1, False)
+        template = self._template(1, comfortable=False)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
             return None
         blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
-        bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge == 0
-        table = parse_blocks(None, X.shape[1])
-        span = row_span(blank, table, whiten=bare, scale=self.standardize)
+        bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
+        span = row_span(
+            blank,
+            parse_blocks(None, X.shape[1]),
+            whiten=bare and not ridged,
+            shrinkage=0.0 if template.ridge == 0 else None,
+            scale=self.standardize,
+            remedies="score_model=GaussianScore(ridge=1.0)",
+        )
         if span is None:
             return None
         warn_constant(span.deviation, column_labels(self))
@@ -219,11 +224,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_span(self.n_components, span.blocks.widths, X.shape[0])
         return span
 
-    def _template(self, n: float, comfortable: bool) -> GaussianScore:
+    def _template(self, n: float, *, comfortable: bool) -> GaussianScore:
         """The Gaussian score asked for; "gaussian" has the ridge that n rows need."""
         if isinstance(self.score_model, GaussianScore):
             return self.score_model
-        return GaussianScore(ridge=0.0 if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
+        return GaussianScore(ridge="auto" if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
@@ -309,6 +314,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
         )
         Y = encoder(labels)
+        response_units(Y, encoder)
         if not streaming:
             check_varies(np.ptp(Y, axis=0))
         if not encoder.labels and self.order != 1:  # the first order bears them: ranks would cost more there
@@ -325,10 +331,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         own = ((0, 0),)
         weighted = own if self.order != 1 and encoder is not None else ()
         start, labels = sample_rows(X, y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = np.asarray(start.mean(axis=0, dtype=np.float64)).ravel()
-        if not np.isfinite(shift).all():
-            raise overflow_error(start, column_labels(self))
+        shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
             if not is_dask(X):
@@ -379,7 +382,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         # folds of classes are stratified, so that two codes differ from numbers, too
         encoder, y = self._encoder(X, y, self.response, codes=2)
         assert encoder is not None
-        span = self._span(X, weights)
+        span = self._span(X, weights, ridged=True)
         if span is not None:
             X = span.source.X
         plan = self._gaussian_plan(X, y, encoder)
@@ -437,7 +440,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """The Gaussian law of the rows, and what columns are divided by."""
         mean, covariance, rows = gaussian_moments(tables)
         n = tables.labeled.count + tables.rest.count
-        template = self._template(n, tables.rest.count == 0 and n >= 2 * self.n_features_in_)
+        comfortable = tables.rest.count == 0 and n >= 2 * self.n_features_in_
+        template = self._template(n, comfortable=comfortable)
         if span is not None:
             return span_law(template, mean, covariance, span.unit), np.ones(len(mean))
         scale = column_scale(covariance, standardize=self.standardize)
@@ -459,7 +463,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         else:
             self.mean_, self.scale_ = span.mean, span.deviation
             directions = span.loadings(0, directions)
-        self.components_ = directions.T.astype(self._dtype)
+        self._store_directions(directions, self._dtype)
         return self
 
     def _options(self) -> SteinOptions:

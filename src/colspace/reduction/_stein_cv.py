@@ -14,12 +14,14 @@ from .._response import check_varies, make_encoder, read_response
 from .._rows import is_dask
 from .._sklearn_compat import StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights
+from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
 from ._linear import LinearReductionMixin
 from ._stein import SteinReduction
 from ._stein_fit import response_rank
 from ._stein_folds import fold_errors
-from ._stein_sums import stein_from_tables
+from ._stein_path import ZERO_RIDGE
+from ._stein_sums import labelled_rows, stein_from_tables
 
 Array = NDArray[np.float64]
 
@@ -123,15 +125,17 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         y, response = read_response(y, self.response)
         if not is_dask(X):
             check_consistent_length(X, y)
-        model = self._model(0.0, 0.0, response)
+            if (known := labelled_rows(y).sum()) < 2:
+                msg = f"{known} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
+                raise ValueError(msg)
+        model = self._model("auto", 0.0, response)
         model._copy_names(self)
         folds = model._folds_of(X, y, row_weights, self.cv)
-        labeled = folds.tables.whole.labeled
-        if labeled.rows < 2:
-            msg = f"{labeled.rows} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
-            raise ValueError(msg)
+        labeled, rest = folds.tables.whole.labeled, folds.tables.whole.rest
+        if (ridges == 0).any() and labeled.rows + rest.rows <= self.n_features_in_:
+            raise SingularCovarianceError(ZERO_RIDGE)
         check_varies(labeled.y_variance)
-        if folds.tables.whole.rest.count == 0:
+        if rest.count == 0:
             weights = np.zeros(1)
         m = stein_from_tables(folds.tables.whole, None, folds.scale)
         if self.order == 1 and self.n_components > response_rank(m):
@@ -152,7 +156,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.n_components_ = self.estimator_.n_components_
         return self
 
-    def _model(self, ridge: float, weight: float, response: Any) -> SteinReduction:
+    def _model(self, ridge: float | str, weight: float, response: Any) -> SteinReduction:
         return SteinReduction(
             self.n_components,
             order=self.order,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..factor import eigh, fix_signs, matrix_rank, singular_values, spectral_norm
+from ..factor import break_ties, eigh, fix_signs, matrix_rank, singular_values, spectral_norm
 from ._stein_sums import SteinMoments
 
 Array = NDArray[np.float64]
@@ -70,12 +70,19 @@ def blend(
     return gram + scale**2 * (unlabeled @ unlabeled.T)
 
 
-def leading(gram: Array, r: int) -> tuple[Array, Array]:
-    """The r leading eigenvectors of a Gram matrix and the roots of its r + 1 leading eigenvalues."""
-    p = len(gram)
-    k = min(r + 1, p)
-    values, vectors = eigh(gram, k)
-    return fix_signs(vectors[:, ::-1][:, :r]), np.sqrt(np.maximum(values[::-1], 0.0))
+def leading(gram: Array, r: int, tie: Array | None = None) -> tuple[Array, Array]:
+    """The r leading eigenvectors of a Gram matrix and the roots of its r + 1 leading eigenvalues.
+
+    ``tie`` orders directions of equal eigenvalues.
+    """
+    k = min(r + 1, len(gram))
+    values, U = eigh(gram, k)
+    if tie is not None and len(values) > r and values[1] - values[0] <= 1e-10 * values[-1]:
+        values, U = eigh(gram)
+    values, U = values[::-1], U[:, ::-1]
+    if tie is not None:
+        U = break_ties(values, U, r, tie)
+    return fix_signs(U[:, :r]), np.sqrt(np.maximum(values[:k], 0.0))
 
 
 def is_flat(values: Array) -> bool:
@@ -173,12 +180,13 @@ def solve_stein(
             notes.append(
                 "without labels the scores prefer no direction by themselves; the directions are those of PCA"
             )
-    directions, values = leading(blend(labeled, unlabeled, weight, norm), r)
+    tie = m.covariance if frame.root is None else frame.root @ frame.root
+    directions, values = leading(blend(labeled, unlabeled, weight, norm), r, tie)
     rank = response_rank(m) if frame.supervised else 0
     if frame.supervised and weight == 0.0 and options.order == 1 and r > rank:
         notes.append(
             f"n_components={r} is more than the {rank} direction(s) that the responses can show in first "
-            "order; the rest are arbitrary. Remedies: fewer, order='both', or unlabeled_weight > 0"
+            "order; the rest follow the columns' own variance. Remedies: fewer, order='both', or unlabeled_weight > 0"
         )
     elif len(values) > r and values[r] > 0.99 * values[r - 1] > 0:
         notes.append(

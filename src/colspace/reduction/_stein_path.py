@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ..factor import eigh, fix_signs, smallest_ridge, spectral_norm, svd
-from ._stein_fit import SteinOptions, is_flat, settle, supervised_matrix
+from ..factor import SingularCovarianceError, eigh, fix_signs, left_singular, spectral_norm
+from ._stein_fit import SteinOptions, is_flat, leading, settle, supervised_matrix
 from ._stein_sums import SteinMoments
 
 Array = NDArray[np.float64]
 
+ZERO_RIDGE = (
+    "a ridge of 0 needs a regular covariance, but some column is a combination of others, or rows are too few. "
+    "Remedy: only ridges > 0"
+)
 _LANCZOS = 8  # columns per vector of the Krylov space from which iterations beat a full decomposition
 
 
@@ -42,7 +46,7 @@ class GaussianPath:
     def directions(self, ridge: float, weights: Sequence[float], r: int) -> list[Array]:
         """The r leading directions for each weight of the unlabelled block, in coordinates of ``basis``."""
         if ridge == 0 and self.values[0] <= 1e-10 * self.values[-1]:
-            ridge = smallest_ridge(len(self.values))
+            raise SingularCovarianceError(ZERO_RIDGE)
         precision = np.ones_like(self.values)  # the scale does not matter to directions
         if not np.isinf(ridge):
             precision = 1.0 / (np.maximum(self.values, 0.0) + ridge)
@@ -57,14 +61,16 @@ class GaussianPath:
         if is_flat(block):
             weights = [0.0] * len(weights)
         norm = spectral_norm(labeled)
-        return [diagonal_plus(labeled, weight * norm * block / block.max(), r) for weight in weights]
+        return [
+            diagonal_plus(labeled, weight * norm * block / block.max(), r, self.values) for weight in weights
+        ]
 
 
-def diagonal_plus(L: Array, diagonal: Array, r: int) -> Array:
-    """The r leading eigenvectors of L L' + diag(d)^2."""
+def diagonal_plus(L: Array, diagonal: Array, r: int, tie: Array) -> Array:
+    """The r leading eigenvectors of L L' + diag(d)^2; ``tie`` orders coordinates where eigenvalues are equal."""
     p, k = L.shape
-    if not diagonal.any() and r <= k:
-        return fix_signs(svd(L)[0][:, :r])
+    if not diagonal.any():
+        return left_singular(L, r, np.diag(tie))[0]
     if max(k, 2 * r + 1) * _LANCZOS < p:
         square = diagonal[:, None] ** 2
 
@@ -79,4 +85,4 @@ def diagonal_plus(L: Array, diagonal: Array, r: int) -> Array:
             pass
     gram = L @ L.T
     gram[np.diag_indices(p)] += diagonal**2
-    return fix_signs(eigh(gram, r)[1][:, ::-1])
+    return leading(gram, r, np.diag(tie))[0]

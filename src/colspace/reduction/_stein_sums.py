@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from .._overflow import overflow_error
 from .._response import ResponseEncoder, is_gap
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
+from .._validation import ConstantColumnWarning
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
 from ._source import Encoded
@@ -161,25 +163,31 @@ def gaussian_law(
         mean = np.asarray(template.location, dtype=np.float64)
     if template.covariance is not None:
         covariance, rows = np.asarray(template.covariance, dtype=np.float64), len(mean) + 1
+    with warnings.catch_warnings():  # constant columns are named once, by the reducer
+        warnings.simplefilter("ignore", ConstantColumnWarning)
+        return _gaussian_law(template, mean, covariance, rows, scale, standardize=standardize)
+
+
+def _gaussian_law(
+    template: GaussianScore, mean: Array, covariance: Array, rows: int, scale: Array, *, standardize: bool
+) -> Law:
     p, unit = len(mean), ridge_unit(covariance, standardize=standardize)
-    ridge = template.ridge * unit
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
     if np.isinf(ridge):
         score = gaussian_from_moments(mean, np.diag(unit * scale**2), count=p + 1)
         ridge = 0.0
-    elif standardize:
-        score = gaussian_from_moments(mean, covariance, ridge, template.pseudo_inverse, rows)
+    elif standardize or not ridge:
+        score = gaussian_from_moments(mean, covariance, template.ridge, template.pseudo_inverse, rows)
     else:
-        ridged = covariance + ridge * np.eye(p)
-        count = rows if ridge == 0 else p + 1
-        score = gaussian_from_moments(mean, ridged, 0.0, template.pseudo_inverse and ridge == 0, count)
+        score = gaussian_from_moments(mean, covariance + ridge * np.eye(p), count=p + 1)
     return Law(score.location_, score.precision_ * scale * scale[:, None], ridge, score)
 
 
 def span_law(template: GaussianScore, mean: Array, covariance: Array, unit: float) -> Law:
     """The law in coordinates of the rows' span, in which the covariance is diagonal."""
-    if np.isinf(template.ridge):
+    if template.ridge == np.inf:
         return Law(mean, np.eye(len(mean)) / unit, 0.0, None)
-    ridge = template.ridge * unit
+    ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
     return Law(mean, np.diag(1.0 / (np.diag(covariance) + ridge)), ridge, None)
 
 

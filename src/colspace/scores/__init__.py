@@ -1,5 +1,6 @@
 """Models of a density that give its scores, for Stein's method."""
 
+from ..factor import SingularCovarianceWarning
 from ._auto import choose_score
 from ._base import ScoreModel
 from ._elliptical import EllipticalScore
@@ -7,7 +8,7 @@ from ._gaussian import GaussianScore, gaussian_from_moments
 from ._hyperbolic import HyperbolicScore
 from ._kernel import KernelScore
 from ._neural import NeuralScore
-from ._standard import SingularCovarianceWarning, singular_ridge
+from ._standard import singular_ridge
 from ._student import StudentScore
 
 __all__ = [

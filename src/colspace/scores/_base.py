@@ -29,6 +29,7 @@ class ScoreModel(BaseEstimator, ABC):
     """
 
     n_features_in_: int
+    _why_in_memory = "it looks at all rows at once"
 
     @property
     def is_given(self) -> bool:
@@ -63,7 +64,7 @@ class ScoreModel(BaseEstimator, ABC):
         Rows of weight zero are left out. With ``partitions`` a Dask collection stays as it is.
         """
         if not partitions:
-            refuse_dask(X, type(self).__name__)
+            refuse_dask(X, type(self).__name__, f": {self._why_in_memory}")
         rows = _dense(check_table(self, X, reset=True, min_rows=min_rows), type(self).__name__)
         weight = check_weights(sample_weight, rows)
         if is_dask(rows) or weight is None:
@@ -92,12 +93,13 @@ def _dense(X: Any, who: str) -> Any:
     return np.asarray(X, dtype=np.float64)
 
 
-def refuse_dask(X: Any, who: str) -> None:
+def refuse_dask(X: Any, who: str, reason: str = "") -> None:
     """A Dask collection would be loaded without a word."""
     if is_dask(X):
         msg = (
-            f"X is a Dask collection ({type(X).__name__}), but {who} works on rows in memory. Remedies: X.compute(), "
-            "a sample of the rows, or GaussianScore, StudentScore or HyperbolicScore, which are fitted in partitions"
+            f"X is a Dask collection ({type(X).__name__}), but {who} works on rows in memory{reason}. Remedies: "
+            "X.compute(), a sample of the rows, or GaussianScore, StudentScore or HyperbolicScore, which are fitted in "
+            "partitions"
         )
         raise TypeError(msg)
 

@@ -121,6 +121,7 @@ class KernelScore(ScoreModel):
     True
     """
 
+    _why_in_memory = "every row is compared with every other"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "method": [StrOptions({"nu", "tikhonov", "landweber", "spectral", "stein", "ssge"})],
         "kernel": [StrOptions({"imq", "rbf"})],

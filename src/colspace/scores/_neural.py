@@ -90,6 +90,7 @@ class NeuralScore(ScoreModel):
     (500, 2)
     """
 
+    _why_in_memory = "every batch is drawn from all rows"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "objective": [StrOptions({"denoising", "sliced", "exact"})],
         "hidden": [tuple, list],

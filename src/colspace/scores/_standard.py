@@ -16,6 +16,7 @@ from sklearn.utils.validation import assert_all_finite
 
 from .._rows import is_dask, reduce_rows
 from .._validation import ConstantColumnWarning
+from ..factor import SingularCovarianceWarning
 from ..moments import Additive, weighted_gram
 
 Array = NDArray[np.float64]
@@ -29,10 +30,6 @@ _ROUNDING = 4 * np.finfo(np.float64).eps
 _SMALLEST_PIVOT = 1e-13
 # added to the diagonal of a singular correlation matrix: half of float64's digits remain in its inverse
 SINGULAR_RIDGE = 1e-8
-
-
-class SingularCovarianceWarning(UserWarning):
-    """A covariance cannot be inverted; the smallest ridge that the numbers allow was added."""
 
 
 @dataclass(frozen=True)

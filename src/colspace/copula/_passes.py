@@ -1,0 +1,252 @@
+"""Passes over blocks of rows, in memory or on the workers of a Dask scheduler."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import assert_all_finite
+
+from .._rows import dask_partitions, named_partition
+from .._validation import checked_weights
+from ..moments import QuantileSummary
+from ._em import Block, State
+from ._encode import cell_quantiles, distinct_values, rows_per_block, training_block
+from ._estep import Array, Factors, Index, Work
+from ._marginals import Chain, Distinct
+from ._table import Layout, encode_table
+
+_FAN_IN = 8  # sums that are added at once
+
+
+class Passes:
+    """Passes over blocks of rows, whose sites change from one pass to the next."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = list(blocks)
+
+    def __sizeof__(self) -> int:
+        return sum(_bytes(block) for block in self.blocks)
+
+    def total(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args)``."""
+        return _sum([function(block, *args) for block in self.blocks])
+
+    def update(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args, work)[1]``; the blocks become what comes first."""
+        total, work = None, Work()
+        for i, block in enumerate(self.blocks):
+            self.blocks[i], sums = function(block, *args, work)
+            total = sums if total is None else total + sums
+        return total
+
+
+class DaskPasses(Passes):
+    """The same on a Dask scheduler: each partition is a Passes of its own and stays where it is.
+
+    Every pass is a graph of the same size: its tasks take the blocks of the pass before, which are held by their keys. A
+    scheduler that loses them with a worker does the passes of that partition again, with the states that were sent then.
+    """
+
+    def __init__(self, parts: Sequence[Any], chain: Chain) -> None:
+        self.parts = list(_persist(*parts))
+        self.chain = chain
+
+    def total(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args)``."""
+        import dask
+
+        sent, chain = _once(tuple(map(_slim, args))), self._chain()
+        return _tree([dask.delayed(_total)(part, chain, function, sent) for part in self.parts]).compute()
+
+    def update(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of ``function(block, *args, work)[1]``; the blocks become what comes first."""
+        import dask
+
+        sent, chain = _once(tuple(map(_slim, args))), self._chain()
+        after = dask.delayed(_update, nout=2)
+        pairs = [after(part, chain, function, sent) for part in self.parts]
+        *self.parts, total = _persist(*(pair[0] for pair in pairs), _tree([pair[1] for pair in pairs]))
+        return total.compute()
+
+    def _chain(self) -> Any:
+        """The chain without what changes, one copy per worker for the whole fit."""
+        if isinstance(self.chain, Chain):
+            (self.chain,) = _persist(_once(self.chain))
+        return self.chain
+
+
+def _bytes(value: Any) -> int:
+    """Size of the arrays of a block."""
+    if is_dataclass(value):
+        return sum(_bytes(getattr(value, field.name)) for field in fields(value))
+    return int(getattr(value, "nbytes", 0))
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    """Sum of what there is; None of nothing."""
+    kept = [part for part in parts if part is not None]
+    return reduce(add, kept) if kept else None
+
+
+def _once(value: Any) -> Any:
+    """A value in the graph, one copy for all tasks."""
+    import dask
+
+    return dask.delayed(value, pure=False, traverse=False)
+
+
+def _persist(*values: Any) -> Any:
+    import dask
+
+    with warnings.catch_warnings():  # arrays in memory travel with the tasks, which can then be done again
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return dask.persist(*values)
+
+
+def _tree(tasks: list[Any]) -> Any:
+    import dask
+
+    total = dask.delayed(_sum)
+    while len(tasks) > 1:
+        tasks = [total(tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
+    return tasks[0]
+
+
+@dataclass(frozen=True)
+class _Slim:
+    """What changes of a state, or of a chain."""
+
+    factors: Factors | None
+    z: Array
+
+    def whole(self, chain: Chain) -> State | Chain:
+        """The state, or the chain, as it was."""
+        moved = replace(chain, z=self.z)
+        return moved if self.factors is None else State(self.factors, moved)
+
+
+def _slim(value: Any) -> Any:
+    if isinstance(value, State):
+        return _Slim(value.factors, value.chain.z)
+    return _Slim(None, value.z) if isinstance(value, Chain) else value
+
+
+def _whole(values: tuple[Any, ...], chain: Chain) -> list[Any]:
+    return [value.whole(chain) if isinstance(value, _Slim) else value for value in values]
+
+
+def _total(passes: Passes, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]) -> Any:
+    return passes.total(function, *_whole(sent, chain))
+
+
+def _update(
+    passes: Passes, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]
+) -> tuple[Passes, Any]:
+    new = Passes(passes.blocks)
+    return new, new.update(function, *_whole(sent, chain))
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """LocalRows in memory, each of a positive weight (None: all count once)."""
+
+    X: Any
+    weight: Array | None = None
+
+    def columns(self, kept: Index) -> LocalRows:
+        """Some of the columns."""
+        return replace(self, X=self.X[:, kept])
+
+    def values(self) -> list[Distinct]:
+        """Distinct values of every column and their counts, or sums of weights."""
+        return distinct_values(self.X, self.weight)
+
+    def passes(self, chain: Chain, k: int) -> Passes:
+        """Blocks of rows small enough for the cache."""
+        size = rows_per_block(len(chain.kinds), k)
+        blocks = []
+        for a in range(0, self.X.shape[0], size):
+            some = slice(a, a + size)
+            weight = None if self.weight is None else self.weight[some]
+            blocks.append(training_block(self.X[some], chain, weight))
+        return Passes(blocks)
+
+
+@dataclass(frozen=True)
+class DaskRows:
+    """LocalRows in delayed pieces, each a LocalRows."""
+
+    pieces: tuple[Any, ...]
+
+    def columns(self, kept: Index) -> DaskRows:
+        """Some of the columns."""
+        import dask
+
+        return DaskRows(tuple(dask.delayed(LocalRows.columns)(piece, kept) for piece in self.pieces))
+
+    def values(self) -> list[Distinct]:
+        """Distinct values of every column and their counts, or (beyond 10,000) a summary of them."""
+        import dask
+
+        found = dask.delayed(_compact)(_tree([dask.delayed(_summary)(piece) for piece in self.pieces]))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            summary: QuantileSummary | None = found.compute()
+        if summary is None:
+            msg = "no rows: every partition is empty, or of rows of weight zero"
+            raise ValueError(msg)
+        return [Distinct(column.values, column.weights, column.exact) for column in summary.columns]
+
+    def passes(self, chain: Chain, k: int) -> Passes:
+        """Blocks of rows on the workers."""
+        import dask
+
+        once = _once(chain)
+        return DaskPasses([dask.delayed(LocalRows.passes)(piece, once, k) for piece in self.pieces], chain)
+
+
+def _summary(rows: LocalRows) -> QuantileSummary | None:
+    return cell_quantiles(rows.X, rows.weight) if rows.X.shape[0] else None
+
+
+def _compact(summary: QuantileSummary | None) -> QuantileSummary | None:
+    return None if summary is None else summary.compact()
+
+
+def weighted_rows(X: Any, weight: Array | None) -> LocalRows:
+    """LocalRows without those of weight zero."""
+    if weight is None or weight.all():
+        return LocalRows(X, weight)
+    kept = np.flatnonzero(weight)
+    return LocalRows(X[kept], weight[kept])
+
+
+def dask_rows(X: Any, weight: Any, layout: Layout) -> DaskRows:
+    """A Dask collection in pieces of encoded rows; errors name the partition."""
+    import dask
+
+    encode, once = dask.delayed(_encode), _once(layout)
+    lists = dask_partitions(*((X,) if weight is None else (X, weight)))
+    pieces = zip(*lists, strict=True)
+    return DaskRows(tuple(encode(number, once, *piece) for number, piece in enumerate(pieces)))
+
+
+def _encode(number: int, layout: Layout, part: Any, weight: Any = None) -> LocalRows:
+    with named_partition(number):
+        X = encode_table(part, layout)
+        if weight is None:
+            return LocalRows(X)
+        weight = np.asarray(weight, dtype=np.float64)
+        assert_all_finite(weight, input_name="sample_weight")
+        if weight.any():
+            checked_weights(weight)
+        return weighted_rows(X, weight)

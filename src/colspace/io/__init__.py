@@ -1,0 +1,10 @@
+"""Tables in and out, and fitted estimators in files without pickle.
+
+Files are written beside their target under another name and renamed when whole, so what was there stays until then.
+"""
+
+from ._extras import require
+from ._models import check_model_target, load, save
+from ._tables import check_table_target, read_table, write_table
+
+__all__ = ["check_model_target", "check_table_target", "load", "read_table", "require", "save", "write_table"]

@@ -1,0 +1,240 @@
+"""Fitted estimators in files that hold data only, no code."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from ._extras import require
+from ._files import PathLike, check_target, replacing
+from ._text import first_line
+
+_PACKAGES = ("colspace", "numpy", "scipy", "sklearn")
+_SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
+_HEADERS = 76  # bytes of a zip file that every member takes beside its content
+
+
+def save(estimator: Any, path: PathLike) -> None:
+    """Write a fitted estimator or pipeline to a file that holds data only, no code (skops format).
+
+    What `load` would refuse is refused here already: types outside colspace, numpy, scipy and
+    scikit-learn, and functions without a name of their own such as lambdas.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colspace import JointReduction
+    >>> from colspace.datasets import make_bilinear
+    >>> from colspace.io import load, save
+    >>> X, y, blocks, _ = make_bilinear(500, 5, 1, rng=0)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.skops"
+    >>> save(JointReduction(1, blocks=blocks).fit(X, y), path)
+    >>> load(path).transform(X).shape
+    (500, 2)
+    """
+    skops = check_model_target(path)
+    data = skops.dumps(_rewrite(estimator, _freeze))
+    _check_trusted(skops.get_untrusted_types(data=data), f"{type(estimator).__name__} cannot be saved")
+    _check_sizes(data)
+    with replacing(path) as file:
+        file.write(data)
+
+
+def check_model_target(path: PathLike) -> Any:
+    """The module that `save` writes with; refuses a path that it could not write."""
+    check_target(path)
+    return require("skops.io", "save", "saving estimators")
+
+
+def load(path: PathLike) -> Any:
+    """Read an estimator written by `save`.
+
+    Files that name any other type are refused with a TypeError, files that are damaged or were written otherwise with a
+    ValueError; both name the file. Sizes are checked before anything is unpacked: the content is never larger than the file.
+    """
+    skops = require("skops.io", "save", "loading estimators")
+    if not Path(path).exists() or Path(path).is_dir():
+        what = "is a directory" if Path(path).is_dir() else "does not exist"
+        msg = f"{path} {what}"
+        raise FileNotFoundError(msg)
+    data = Path(path).read_bytes()
+    _sound(path, lambda: _check_sizes(data))
+    types = _sound(path, lambda: skops.get_untrusted_types(data=data))
+    _check_trusted(types, f"{path} was not loaded")
+    return _sound(path, lambda: _rewrite(skops.loads(data, trusted=types), _thaw))
+
+
+def _sound(path: PathLike, read: Callable[[], Any]) -> Any:
+    """The outcome of ``read``; whatever zip, JSON, numpy, scipy and skops raise on a damaged file is one error."""
+    try:
+        return read()
+    except MemoryError:
+        raise
+    except Exception as error:
+        msg = f"{path} is damaged or not a file written by colspace.io.save: {first_line(error)}"
+        raise ValueError(msg) from error
+
+
+def _check_sizes(data: bytes) -> None:
+    """Refuse what would be larger in memory than it is in the file.
+
+    `save` stores members as they are, so the sizes in the directory add up to less than the file. Arrays must have the size that
+    their header says, and each is read for one object only.
+    """
+    with ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if len({member.filename for member in members}) < len(members):
+            msg = "it holds a member twice"
+            raise ValueError(msg)
+        for member in members:
+            if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
+                msg = f"{member.filename} is compressed, {member.compress_size:,} bytes for {member.file_size:,}"
+                raise ValueError(msg)
+        if sum(member.file_size + _HEADERS for member in members) > len(data):
+            msg = f"its {len(members)} members are larger than the file"
+            raise ValueError(msg)
+        for member in members:
+            _check_member(archive, member)
+        _check_references(json.loads(archive.read("schema.json")))
+
+
+def _check_member(archive: ZipFile, member: ZipInfo) -> None:
+    kind = member.filename.rpartition(".")[2]
+    if kind == "npz":
+        msg = f"{member.filename} is a sparse matrix of its own format; convert it with tocsr() before saving"
+        raise ValueError(msg)
+    if kind != "npy":
+        return
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read[version](file)
+        claimed, there = dtype.itemsize, member.file_size - file.tell()
+    for length in shape:
+        claimed *= length
+    if claimed != there:
+        msg = f"{member.filename} claims {claimed:,} bytes of an array and has {there:,}"
+        raise ValueError(msg)
+
+
+def _check_references(schema: Any) -> None:
+    """Every member is read for one object, as skops reads it again for each."""
+    owners: dict[str, Any] = {}
+    nodes = [schema]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            name, owner = node.get("file"), node.get("__id__")
+            if (
+                isinstance(name, str)
+                and "__loader__" in node
+                and (not owner or owners.setdefault(name, owner) != owner)
+            ):
+                msg = f"{name} stands for several objects"
+                raise ValueError(msg)
+            nodes.extend(node.values())
+        elif isinstance(node, list):
+            nodes.extend(node)
+
+
+def _check_trusted(types: list[str], what: str) -> None:
+    refused = sorted(name for name in types if not _is_ours(name))
+    if refused:
+        msg = (
+            f"{what}: it holds types that are not part of colspace, numpy, scipy or scikit-learn: "
+            f"{', '.join(refused)}"
+        )
+        raise TypeError(msg)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a dotted name is a class (or a function of colspace) defined in one of the trusted packages."""
+    module, _, attribute = name.rpartition(".")
+    package = module.split(".")[0]
+    if package not in _PACKAGES or any(part.startswith("__") for part in module.split(".")):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return False
+    home = str(getattr(found, "__module__", "")).split(".")[0]
+    if isinstance(found, FunctionType):
+        return home == package == "colspace"
+    return isinstance(found, type) and home in _PACKAGES
+
+
+# skops writes JSON, whose mappings have text keys, while moments are keyed by pairs of blocks; and it compresses sparse
+# matrices, whose size in memory would not be known before they are unpacked.
+
+
+@dataclass(frozen=True)
+class _PairKeys:
+    """A mapping with keys that JSON does not have, as two lists."""
+
+    keys: list[Any]
+    values: list[Any]
+
+
+@dataclass(frozen=True)
+class _SparseParts:
+    """A compressed sparse matrix or array as the arrays that it is made of."""
+
+    kind: str
+    shape: list[int]
+    arrays: list[Any]
+
+
+def _freeze(value: Any) -> Any:
+    if type(value) is dict and any(isinstance(key, tuple) for key in value):
+        return _PairKeys([list(key) for key in value], list(value.values()))
+    if sparse.issparse(value) and type(value).__name__ in _SPARSE:
+        parts = [value.data, value.indices, value.indptr]
+        return _SparseParts(type(value).__name__, [int(n) for n in value.shape], parts)
+    return value
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, _PairKeys):
+        return {tuple(key): item for key, item in zip(value.keys, value.values, strict=True)}
+    if isinstance(value, _SparseParts):
+        if value.kind not in _SPARSE:
+            msg = f"{value.kind!r} is not a kind of sparse matrix"
+            raise ValueError(msg)
+        matrix = getattr(sparse, value.kind)(tuple(value.arrays), shape=tuple(value.shape))
+        matrix.check_format(full_check=True)  # indices that point outside would be read outside
+        return matrix
+    return value
+
+
+def _rewrite(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``change`` applied throughout an estimator, on copies of whatever contains a change."""
+    value = change(value)
+    if type(value) in (list, tuple):
+        items = [_rewrite(item, change) for item in value]
+        return value if _same(items, value) else type(value)(items)
+    if type(value) is dict:
+        found = {key: _rewrite(item, change) for key, item in value.items()}
+        return value if _same(found.values(), value.values()) else found
+    ours = type(value).__module__.split(".")[0] == "colspace" or isinstance(value, BaseEstimator)
+    if ours and not isinstance(value, type | FunctionType | np.ndarray) and hasattr(value, "__dict__"):
+        state = {key: _rewrite(item, change) for key, item in vars(value).items()}
+        if not _same(state.values(), vars(value).values()):
+            copy = object.__new__(type(value))
+            vars(copy).update(state)
+            return copy
+    return value
+
+
+def _same(left: Any, right: Any) -> bool:
+    return all(a is b for a, b in zip(left, right, strict=True))

@@ -1,0 +1,167 @@
+"""Tables of text: encoding, separator, header, cells."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ._source import Source
+
+_SEPARATORS = (",", ";", "\t", "|")
+_PREFIX = 2**16  # letters that the separator is found on; below the csv module's limit of a field
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NAMES = {"latin-1": "Latin-1", "cp1252": "Windows-1252, a kind of Latin-1"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table of text is to be read; ``fields`` are the names in the header, as pandas calls them."""
+
+    encoding: str
+    separator: str
+    expected: str
+    fields: tuple[str, ...]
+
+
+def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
+    """Encoding, separator and header; refuses bytes that are not text and names that stand twice."""
+    _check_encoding(source, encoding)
+    encoding = encoding or "utf-8"
+    expected = "\t" if source.kind == "tsv" else ","
+    with source.open() as file, io.TextIOWrapper(file, encoding, errors="replace", newline="") as letters:
+        start = letters.read(_PREFIX)
+    separator = _separator(start.removeprefix("\ufeff"), expected)
+    # the csv module has a limit to the length of a field, pandas has none
+    options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+    with source.open() as file:
+        header = pandas.read_csv(file, sep=separator, encoding=encoding, **options)
+    fields = [str(name) or f"Unnamed: {i}" for i, name in enumerate(header.iloc[0])]
+    refuse_twice(source, [name.strip() for name in fields])
+    return Layout(encoding, separator, expected, tuple(fields))
+
+
+def refuse_twice(source: Source, names: Collection[str]) -> None:
+    """Refuse names that stand twice in a header."""
+    twice = [name for name, count in Counter(names).items() if count > 1 and name]
+    if twice:
+        shown = ", ".join(map(repr, twice[:5])) + (f" and {len(twice) - 5} more" if len(twice) > 5 else "")
+        msg = f"{source.path}: column names that stand twice: {shown}; rename them in the file"
+        raise ValueError(msg)
+
+
+def _separator(start: str, expected: str) -> str:
+    """The expected separator, unless the header is one column with it and several with another."""
+
+    def count(separator: str) -> int:
+        return len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), []))
+
+    return expected if count(expected) > 1 else max((expected, *_SEPARATORS), key=count)
+
+
+def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool, encoding: str | None) -> Any:
+    """A pandas DataFrame; warnings tell of another separator and of spaces around names."""
+    path = source.path
+    damage = (pandas.errors.ParserError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile)
+    try:
+        layout = layout_of(pandas, source, encoding)
+        kept = {name: str for name in layout.fields if name.strip() in text}
+        frame = _read_csv(pandas, source, layout, dtype=kept)
+        note = f"{path}: the header holds no {layout.expected!r}, so columns are separated at {layout.separator!r}"
+        if layout.separator not in (layout.expected, ",") and _count_numbers(frame) < frame.shape[1]:
+            comma = _read_csv(pandas, source, layout, dtype=kept, decimal=",")
+            if _count_numbers(comma) > _count_numbers(frame):
+                frame, note = comma, f"{note} and ',' is the decimal mark"
+        if kept and not gaps:
+            words = {"usecols": list(kept), "dtype": str, "keep_default_na": False}
+            frame[list(kept)] = _read_csv(pandas, source, layout, **words)[list(kept)]
+    except pandas.errors.EmptyDataError as error:
+        msg = f"{path} is empty: 0 rows, 0 columns"
+        raise ValueError(msg) from error
+    except UnicodeError as error:
+        raise ValueError(_wrong_encoding(source, encoding, error)) from error
+    except damage as error:
+        msg = f"{path} is not a {source.kind.upper()} table: {first_line(error)}"
+        raise ValueError(msg) from error
+    if layout.separator != layout.expected:
+        _note(note)
+    bare = {name: name.strip() or name for name in map(str, frame.columns)}
+    padded = [name for name, short in bare.items() if name != short]
+    if padded:
+        frame.columns = [bare[str(name)] for name in frame.columns]
+        shown = ", ".join(map(repr, padded[:3])) + (", ..." if len(padded) > 3 else "")
+        _note(f"{path}: spaces around {len(padded)} column name(s) are left out: {shown}")
+    return frame
+
+
+def _read_csv(pandas: Any, source: Source, layout: Layout, **options: Any) -> Any:
+    with source.open() as file:
+        return pandas.read_csv(file, sep=layout.separator, encoding=layout.encoding, **options)
+
+
+def _count_numbers(frame: Any) -> int:
+    return int(frame.select_dtypes("number").shape[1])
+
+
+def _note(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# ---------------------------------------------------------------------- encodings
+
+
+def _check_encoding(source: Source, encoding: str | None) -> None:
+    """Refuse an encoding that does not exist, and without one bytes that cannot be UTF-8 text."""
+    if encoding is not None:
+        try:
+            b"".decode(encoding)
+        except LookupError as error:
+            msg = f"encoding={encoding!r} is not an encoding of text; e.g. utf-8, utf-16, latin-1 or cp1252"
+            raise ValueError(msg) from error
+        return
+    with source.open() as file:
+        start = file.read(4096)
+    guess = next((name for bom, name in _BOMS if start.startswith(bom)), None)
+    if guess is None and b"\0" in start:
+        even, odd = start[::2].count(0), start[1::2].count(0)
+        guess = "utf-16-le" if odd > 4 * even else "utf-16-be" if even > 4 * odd else None
+        if guess is None:
+            msg = f"{source.path} is not a {source.kind.upper()} table: it holds bytes that are zero"
+            raise ValueError(msg)
+    if guess is not None:
+        msg = f"{source.path} is {guess[:6].upper()} text, not UTF-8; give encoding={guess!r}"
+        raise ValueError(msg)
+
+
+def _wrong_encoding(source: Source, encoding: str | None, error: UnicodeError) -> str:
+    """What is wrong, where, and what it looks like."""
+    if encoding is not None:
+        return f"{source.path} cannot be read with encoding={encoding!r}: {first_line(error)}; name another"
+    with source.open() as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as found:
+                guess = "cp1252" if any(0x80 <= byte < 0xA0 for byte in line) else "latin-1"
+                return (
+                    f"{source.path} is not UTF-8 text: line {number} holds the byte 0x{line[found.start]:02x}. "
+                    f"It looks like {_NAMES[guess]}; give encoding={guess!r}"
+                )
+    return f"{source.path} is not UTF-8 text: {first_line(error)}"

@@ -1,0 +1,493 @@
+"""Tables as they come: weights, units, singular and wide tables, numbers too large, all reducers alike."""
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from colspace import (
+    ConstantColumnWarning,
+    JointReduction,
+    PrincipalHessian,
+    ReducedRank,
+    SingularCovarianceWarning,
+    SlicedAverage,
+    SlicedInverse,
+    SteinReduction,
+    SteinReductionCV,
+    StructuredOLS,
+)
+from colspace.factor import FactorizationError, break_ties, eigh, left_singular, singular_values, svd
+from colspace.factor import _linalg as linalg_module
+from colspace.moments import TriplePlan, centre
+from colspace.reduction import _span as span_module
+from colspace.scores import GaussianScore, StudentScore
+
+ids = lambda e: type(e).__name__
+BLOCKS = {"a": slice(0, 3), "b": slice(3, 6)}
+REDUCERS = [
+    JointReduction(2),
+    SteinReduction(1),
+    SteinReductionCV(1),
+    PrincipalHessian(2),
+    SlicedInverse(2, n_slices=5),
+    SlicedAverage(2, n_slices=5),
+    StructuredOLS(1),
+    ReducedRank(1),
+]
+VARIANTS = [
+    JointReduction(2, blocks=BLOCKS),
+    JointReduction(2, blocks=BLOCKS, shrinkage="auto"),
+    JointReduction(1, blocks=BLOCKS, whiten="diagonal", n_selected=2),
+    JointReduction(2, blocks=BLOCKS, whiten="diagonal", solver="randomized", random_state=0),
+    JointReduction(1, blocks={"a": [0, 1], "b": [2, 3], "c": [4, 5]}, moments="tensor"),
+    PrincipalHessian(2, residuals=True),
+    StructuredOLS(2, blocks=BLOCKS, n_slices=4),
+    ReducedRank(1, alpha=0.3, weighting="inverse"),
+    SteinReduction(2, order="both", whiten_response=True),
+    SteinReduction(1, score_model=StudentScore()),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((150, 6)) @ (np.eye(6) + 0.4 * rng.standard_normal((6, 6))) + 3.0
+    y = np.tanh(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(150)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((30, 50)) * 10.0 ** rng.uniform(-3, 3, 50)
+    Y = np.column_stack([X[:, 0] / X[:, 0].std(), rng.standard_normal(30)]) + 0.1 * rng.standard_normal(
+        (30, 2)
+    )
+    return X, Y
+
+
+def embedding(model, X):
+    return np.asarray(model.transform(X))
+
+
+def quiet(model, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clone(model).fit(*arguments, **options)
+
+
+# ---------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("estimator", [*REDUCERS, *VARIANTS], ids=str)
+@pytest.mark.parametrize("kind", ["numbers", "two", "labels"])
+def test_a_weight_is_a_number_of_rows(estimator, kind, data):
+    X, y = data
+    if kind == "two":
+        y = np.column_stack([y, X[:, 3] + y])
+    if kind == "labels":
+        y = np.array(["low", "mid", "top"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+        if isinstance(estimator, ReducedRank) or estimator.get_params().get("n_slices") == 4:
+            pytest.skip("regressions take no labels")
+    rng = np.random.default_rng(1)
+    weights = rng.integers(0, 4, size=150)
+    if isinstance(estimator, SteinReductionCV):
+        weights[75:] = 1
+        estimator = clone(estimator).set_params(cv=[(np.arange(75), np.arange(75, 150))])
+    weighted = quiet(estimator, X, y, sample_weight=weights)
+    if isinstance(estimator, SteinReductionCV):
+        n = weights[:75].sum()
+        estimator.set_params(cv=[(np.arange(n), np.arange(n, n + 75))])
+    repeated = quiet(estimator, np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0))
+    scale = np.abs(embedding(repeated, X)).max()
+    np.testing.assert_allclose(embedding(weighted, X), embedding(repeated, X), atol=1e-6 * scale)
+    for name in ("shrinkage_", "ridge_", "unlabeled_weight_"):
+        assert getattr(weighted, name, None) == pytest.approx(getattr(repeated, name, None))
+
+
+@pytest.mark.parametrize("estimator", [*REDUCERS, VARIANTS[0], VARIANTS[2]], ids=str)
+def test_a_constant_weight_changes_nothing(estimator, data):
+    X, y = data
+    plain, weighted = quiet(estimator, X, y), quiet(estimator, X, y, sample_weight=np.full(150, 0.3))
+    np.testing.assert_allclose(embedding(weighted, X), embedding(plain, X), atol=1e-8)
+    whole = quiet(estimator, X, y, sample_weight=np.ones(150))
+    np.testing.assert_allclose(embedding(whole, X), embedding(plain, X), atol=1e-10)
+
+
+def test_weighted_moments_by_brute_force(data):
+    X, y = data
+    rng = np.random.default_rng(0)
+    w = rng.uniform(0, 3, 150)
+    w[::7] = 0
+    plan = TriplePlan((slice(0, 6),), None, X[0], np.array([0.2]), ((0, 0),), ((0, 0),), scale_y=4.0)
+    total = plan(X[:70], y[:70], w[:70]) + plan(X[70:], y[70:], w[70:])
+    assert total.rows == np.count_nonzero(w)
+    c = centre(total)
+    p = w / w.sum()
+    mean, y_mean = p @ X, p @ y
+    Z, v = X - mean, (y - y_mean) / np.sqrt(p @ (y - y_mean) ** 2)
+    np.testing.assert_allclose(c.mean, mean)
+    np.testing.assert_allclose(c.y_mean, [y_mean])
+    np.testing.assert_allclose(c.covariance[0, 0], (Z.T * p) @ Z, atol=1e-12)
+    np.testing.assert_allclose(c.linear[:, 0], Z.T @ (p * v), atol=1e-12)
+    np.testing.assert_allclose(c.triple[0, 0][0], (Z.T * (p * v)) @ Z, atol=1e-11)
+
+
+def test_streams_and_lazy_tables_take_weights(data):
+    X, y = data
+    w = np.random.default_rng(3).uniform(0, 2, 150)
+    w[:5] = 0
+    whole = JointReduction(2, blocks=BLOCKS).fit(X, y, sample_weight=w)
+    chunks = [(X[i : i + 50], y[i : i + 50], w[i : i + 50]) for i in (0, 50, 100)]
+    stream = JointReduction(2, blocks=BLOCKS)
+    for X_, y_, w_ in chunks:
+        stream.partial_fit(X_, y_, sample_weight=w_)
+    lazy = [da.from_array(a, chunks=(40, *(-1,) * (a.ndim - 1))) for a in (X, y, w)]
+    others = [
+        stream,
+        JointReduction(2, blocks=BLOCKS).fit(iter(chunks)),
+        JointReduction(2, blocks=BLOCKS).fit(*lazy[:2], sample_weight=lazy[2]),
+        JointReduction(2, blocks=BLOCKS).fit(lazy[0], y, sample_weight=w),
+        JointReduction(2, blocks=BLOCKS).fit(sparse.csr_array(X), y, sample_weight=w),
+    ]
+    for other in others:
+        np.testing.assert_allclose(embedding(other, X), embedding(whole, X), atol=1e-8)
+    stein = SteinReduction(1).fit(X, y, sample_weight=w)
+    parts = SteinReduction(1)
+    for X_, y_, w_ in chunks:
+        parts.partial_fit(X_, y_, sample_weight=w_)
+    np.testing.assert_allclose(embedding(parts, X), embedding(stein, X), atol=1e-8)
+    for estimator in (SlicedInverse(2, n_slices=5), SlicedAverage(1, n_slices=5), ReducedRank()):
+        near = estimator.fit(X, y, sample_weight=w).components_
+        far = clone(estimator).fit(*lazy[:2], sample_weight=lazy[2]).components_
+        np.testing.assert_allclose(far, near, atol=1e-8)
+
+
+@pytest.mark.parametrize("estimator", REDUCERS, ids=ids)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-np.ones(150), "row 0 is -1; weights must be at least 0"),
+        (np.zeros(150), "zero in every row|at least one non-zero"),
+        (np.full(150, np.nan), "sample_weight contains NaN"),
+        (np.ones(149), "sample_weight.shape"),
+    ],
+)
+def test_bad_weights(estimator, weights, message, data):
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(*data, sample_weight=weights)
+
+
+def test_weights_are_routed(data):
+    X, y = data
+    w = np.random.default_rng(0).integers(1, 4, 150).astype(float)
+    with config_context(enable_metadata_routing=True):
+        reducer = SlicedInverse(1, n_slices=5).set_fit_request(sample_weight=True)
+        reader = LinearRegression().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(reducer, reader).fit(X, y, sample_weight=w)
+        direct = clone(reducer).fit(X, y, sample_weight=w)
+        np.testing.assert_allclose(pipeline[0].components_, direct.components_)
+        search = GridSearchCV(make_pipeline(reducer, reader), {"slicedinverse__n_slices": [3, 5]}, cv=3)
+        assert search.fit(X, y, sample_weight=w).best_score_ > 0.2
+
+
+# ---------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("estimator", [*REDUCERS, *VARIANTS[:2], *VARIANTS[5:]], ids=str)
+@pytest.mark.parametrize("reach", [8, 99])
+def test_units_do_not_matter(estimator, reach, data):
+    X, y = data
+    units = 10.0 ** np.linspace(-reach, reach, 6)[[3, 0, 5, 1, 4, 2]]
+    plain, odd = quiet(estimator, X, y), quiet(estimator, X * units, y * 10.0**reach)
+    one, other = embedding(plain, X), embedding(odd, X * units)
+    for a, b in zip(one.T, other.T, strict=True):
+        assert abs(np.corrcoef(a, b)[0, 1]) > 0.999999
+
+
+@pytest.mark.parametrize("estimator", REDUCERS, ids=ids)
+def test_one_cell_out_of_all_proportion_is_named(estimator, data):
+    X, y = data
+    X = X.copy()
+    X[5, 2] = -1e200
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    for table, name in ((X, "2"), (frame, "'c'"), (sparse.csr_array(X), "2")):
+        with pytest.raises(ValueError, match=rf"column {name} holds -1e\+200.*overflow"):
+            clone(estimator).fit(table, y)
+    lazy = da.from_array(X, chunks=(50, 6))
+    with pytest.raises(ValueError, match=r"in partition 0 .*column 2 holds -1e\+200.*overflow"):
+        clone(estimator).fit(lazy, y)
+    with pytest.raises(ValueError, match=r"y holds -?1.49.*e\+308"):
+        clone(estimator).fit(data[0], 1.5e308 * np.sin(np.arange(150)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", REDUCERS, ids=ids)
+def test_numbers_on_which_lapack_never_returns(estimator):
+    X = np.array(
+        [
+            [
+                1.3463439e300,
+                1.07646988e-301,
+                1.28370191e-300,
+                -4.36161746e-301,
+                9.03851183e-301,
+                -1.0204952e-300,
+            ],
+            [
+                -9.14404702e298,
+                -1.3658279e-300,
+                1.41831425e-300,
+                -9.28502272e-301,
+                -5.97385374e-301,
+                5.92011109e-301,
+            ],
+            [
+                -7.58766289e299,
+                -2.02613789e-300,
+                6.02094477e-301,
+                -2.36038019e-301,
+                9.27732485e-301,
+                -1.07658332e-300,
+            ],
+        ]
+    )
+    y = np.array([5.53885176e-300, -5.39332147e-300, -5.48735257e-300])
+    with pytest.raises(ValueError, match=r"column 0 holds 1.34634e\+300"):
+        clone(estimator).set_params(**({"shrinkage": 0.1} if hasattr(estimator, "shrinkage") else {})).fit(
+            X, y
+        )
+
+
+# ---------------------------------------------------------------- the door to LAPACK
+
+
+def test_the_door_falls_back_and_says_so(monkeypatch):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((7, 4))
+    reference = np.linalg.svd(M, full_matrices=False)
+    original = linalg_module.linalg.svd
+    calls = []
+
+    def failing(times):
+        def stub(A, *arguments, **options):
+            calls.append(options.get("lapack_driver", A.shape))
+            if len(calls) <= times:
+                raise np.linalg.LinAlgError
+            return original(A, *arguments, **options)
+
+        return stub
+
+    for times in (0, 1, 2):
+        calls.clear()
+        monkeypatch.setattr(linalg_module.linalg, "svd", failing(times))
+        U, s, Vt = svd(M)
+        np.testing.assert_allclose(U * s @ Vt, M, atol=1e-12)
+        np.testing.assert_allclose(s, reference[1])
+        assert len(calls) == times + 1
+        calls.clear()
+        np.testing.assert_allclose(singular_values(M), reference[1])
+    assert calls[-1] == "gesvd"
+    calls.clear()
+    monkeypatch.setattr(linalg_module.linalg, "svd", failing(3))
+    with pytest.raises(FactorizationError, match=r"7 x 4\) could not be factored.*Remedies"):
+        svd(M)
+
+
+def test_the_door_refuses_what_is_not_finite():
+    for function in (svd, eigh, singular_values):
+        with pytest.raises(FactorizationError, match=r"not finite.*Remedy"):
+            function(np.array([[1.0, np.nan], [0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_the_door_takes_any_scale(scale):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((5, 5))
+    S = M + M.T
+    np.testing.assert_allclose(singular_values(M * scale) / scale, np.linalg.svd(M, compute_uv=False))
+    values, vectors = eigh(S * scale)
+    np.testing.assert_allclose(values / scale, np.linalg.eigvalsh(S))
+    np.testing.assert_allclose(vectors * (values / scale) @ vectors.T, S, atol=1e-12)
+    np.testing.assert_allclose(eigh(S * scale, 2)[0] / scale, np.linalg.eigvalsh(S)[-2:])
+
+
+def test_ties_are_broken_by_the_second_matrix():
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    tie = np.diag([1.0, 5.0, 3.0, 2.0, 4.0])
+    H = Q @ np.diag([2.0, 1.0, 1.0, 1.0, 0.0]) @ Q.T
+    values, vectors = np.linalg.eigh(H)
+    U = break_ties(values[::-1], vectors[:, ::-1], 3, tie)
+    np.testing.assert_allclose(np.abs(U[:, 0] @ Q[:, 0]), 1.0)
+    inner = Q[:, 1:4].T @ tie @ Q[:, 1:4]
+    expected = np.linalg.eigvalsh(inner)[::-1]
+    np.testing.assert_allclose(np.diag(U[:, 1:].T @ tie @ U[:, 1:]), expected[:2])
+    # zero singular values count as ties, and a thin matrix is completed
+    U, s = left_singular(rng.standard_normal((5, 1)), 2, tie)
+    off = np.eye(5) - np.outer(U[:, 0], U[:, 0])
+    assert s[1] == 0
+    np.testing.assert_allclose(U[:, 1] @ tie @ U[:, 1], np.linalg.eigvalsh(off @ tie @ off)[-1])
+
+
+# ---------------------------------------------------------------- singular tables
+
+
+@pytest.mark.parametrize("estimator", [*REDUCERS, *VARIANTS[5:7]], ids=str)
+def test_a_combination_of_columns_changes_nothing(estimator, data):
+    X, y = data
+    more = np.column_stack([X, 1e3 * (X[:, 0] - X[:, 1])])
+    if getattr(estimator, "blocks", None) is not None:
+        estimator = clone(estimator).set_params(blocks={"a": [0, 1, 2, 6], "b": [3, 4, 5]})
+    whole = clone(estimator)
+    if not isinstance(estimator, SteinReductionCV):  # its ridges are all positive
+        with pytest.warns(SingularCovarianceWarning, match="combination of others"):
+            whole.fit(more, y)
+        one, other = (
+            embedding(quiet(estimator.set_params(**_blocks(estimator)), X, y), X),
+            embedding(whole, more),
+        )
+        for a, b in zip(one.T, other.T, strict=True):
+            assert abs(np.corrcoef(a, b)[0, 1]) > 1 - 1e-5
+    assert (
+        np.isfinite(whole.fit(more, y).components_).all() if isinstance(estimator, SteinReductionCV) else True
+    )
+
+
+def _blocks(estimator):
+    return {"blocks": BLOCKS} if getattr(estimator, "blocks", None) is not None else {}
+
+
+@pytest.mark.parametrize("estimator", REDUCERS, ids=ids)
+def test_a_constant_column_gets_no_loading(estimator, data):
+    X, y = data
+    flat = np.insert(X, 2, 0.1, axis=1)
+    with pytest.warns(ConstantColumnWarning, match="1 constant column") as seen:
+        model = clone(estimator).fit(flat, y)
+    assert sum(issubclass(w.category, ConstantColumnWarning) for w in seen) == 1
+    assert (np.abs(model.components_[:, 2]) < 1e-12).all()
+    assert model.scale_[2] == 0.0
+    np.testing.assert_allclose(np.delete(model.scale_, 2), X.std(axis=0))
+    plain = quiet(estimator, X, y)
+    np.testing.assert_allclose(np.abs(embedding(model, flat)), np.abs(embedding(plain, X)), atol=1e-6)
+
+
+# ---------------------------------------------------------------- wide tables
+
+
+WIDE = [
+    JointReduction(2, shrinkage=0.3),
+    JointReduction(2, shrinkage="auto"),
+    JointReduction(2, shrinkage=0.3, blocks={"a": slice(0, 35), "b": slice(35, 50)}),
+    JointReduction(2, whiten="diagonal"),
+    JointReduction(1, shrinkage=0.3, moments="linear"),
+    PrincipalHessian(2, shrinkage=0.3),
+    SlicedInverse(2, n_slices=5, shrinkage="auto"),
+    SlicedAverage(2, n_slices=5, shrinkage=0.5),
+    StructuredOLS(1, shrinkage=0.3),
+    StructuredOLS(2, shrinkage=0.3, blocks={"a": slice(0, 35), "b": slice(35, 50)}),
+    ReducedRank(2, alpha=0.3),
+    ReducedRank(1, alpha=2.0, weighting="inverse"),
+    SteinReduction(2),
+    SteinReduction(2, standardize=False),
+    SteinReduction(2, order="both", score_model=GaussianScore(ridge=0.5)),
+    SteinReduction(2, score_model=GaussianScore(ridge=np.inf)),
+    SteinReductionCV(2, cv=3),
+    SteinReductionCV(2, cv=3, standardize=False),
+]
+
+
+@pytest.mark.parametrize("estimator", WIDE, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_span_of_the_rows_gives_what_the_columns_give(estimator, weighted, wide, monkeypatch):
+    X, Y = wide
+    weights = np.random.default_rng(0).uniform(0.5, 2, 30) if weighted else None
+    inside = quiet(estimator, X, Y, sample_weight=weights)
+    monkeypatch.setattr(span_module, "is_wide", lambda *_: False)
+    outside = quiet(estimator, X, Y, sample_weight=weights)
+    np.testing.assert_allclose(inside.mean_, outside.mean_)
+    np.testing.assert_allclose(inside.scale_, outside.scale_)
+    D = X.std(axis=0)
+    np.testing.assert_allclose(inside.components_ * D, outside.components_ * D, atol=1e-7)
+    for name in ("shrinkage_", "ridge_", "cv_errors_"):
+        if hasattr(outside, name):
+            assert getattr(inside, name) == pytest.approx(getattr(outside, name), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_without_a_ridge_the_inverse_is_that_of_the_span(kind, wide):
+    """Linear moments of whitened rows by the pseudo-inverse of the correlation matrix."""
+    X, Y = wide
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    v = (Y[:, 0] - Y[:, 0].mean()) / Y[:, 0].std()
+    table = X if kind == "dense" else sparse.csr_array(X)
+    with pytest.warns(SingularCovarianceWarning, match=r"30 rows and 50 columns.*Better: shrinkage='auto'"):
+        model = JointReduction(1, moments="linear").fit(table, Y[:, 0])
+    expected = np.linalg.pinv(Z.T @ Z / 30, rcond=1e-10, hermitian=True) @ Z.T @ v / 30
+    found = model.components_[0] * X.std(axis=0)
+    np.testing.assert_allclose(abs(found @ expected), np.linalg.norm(found) * np.linalg.norm(expected))
+    with pytest.raises(ValueError, match="more rows than columns are needed: 30 rows"):
+        JointReduction(1, moments="linear", shrinkage=0.0).fit(table, Y[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore::colspace.SingularCovarianceWarning")
+def test_rows_span_few_directions(wide):
+    X, Y = wide
+    for estimator in (JointReduction(4), PrincipalHessian(4), SlicedAverage(4), SteinReduction(4)):
+        with pytest.raises(ValueError, match=r"n_components=4 is more than the 3 direction\(s\) that 4 rows"):
+            quiet(estimator, X[:4], Y[:4])
+
+
+# ---------------------------------------------------------------- tests of the rank, slices and folds without memory
+
+
+def test_rank_test_of_lazy_and_sparse_tables():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 6))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.standard_normal(1500)
+    near = JointReduction().rank_test(X, y, random_state=0, n_permutations=39)
+    lazy = da.from_array(X, chunks=(400, 6))
+    for table in (lazy, sparse.csr_array(X)):
+        far = JointReduction().rank_test(table, y, random_state=0, n_permutations=39)
+        assert far.n_components == near.n_components == 2
+        np.testing.assert_allclose(far.spectrum, near.spectrum, rtol=1e-8)
+        np.testing.assert_allclose(
+            far.null_spectrum.mean(axis=0)[:3], near.null_spectrum.mean(axis=0)[:3], rtol=0.15
+        )
+        again = JointReduction().rank_test(table, y, random_state=0, n_permutations=39)
+        np.testing.assert_array_equal(far.null_statistics, again.null_statistics)
+    noise = JointReduction().rank_test(lazy, rng.standard_normal(1500), random_state=0, n_permutations=39)
+    assert noise.n_components == 0
+
+
+def test_cross_validated_stein_of_a_lazy_table(data):
+    X, y = data
+    Y = np.column_stack([y, X[:, 3] - y])
+    Y[np.arange(150) % 3 == 1] = np.nan
+    lazy = SteinReductionCV(2, cv=4).fit(da.from_array(X, chunks=(150, 3)), da.from_array(Y, chunks=(150, 2)))
+    turn = np.arange(100) % 4
+    folds = [(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(4)]
+    near = SteinReductionCV(2, cv=folds).fit(X, Y)
+    np.testing.assert_allclose(lazy.cv_errors_, near.cv_errors_, rtol=1e-8)
+    np.testing.assert_allclose(lazy.components_, near.components_, atol=1e-8)
+    with pytest.raises(TypeError, match="give their number"):
+        SteinReductionCV(2, cv=folds).fit(da.from_array(X, chunks=(50, 6)), Y)
+
+
+def test_slices_of_a_lazy_response_beyond_the_exact():
+    """More than 10,000 values of y: slices from summaries, off by a thousandth of the rows at most."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, 4))
+    y = X[:, 0] + 0.5 * rng.standard_normal(30_000)
+    near = SlicedInverse(1).fit(X, y).components_
+    far = SlicedInverse(1).fit(da.from_array(X, chunks=(7_000, 4)), y).components_
+    np.testing.assert_allclose(far, near, atol=2e-3)
