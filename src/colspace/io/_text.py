@@ -131,7 +131,7 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
     """Refuse an encoding that does not exist, and without one bytes that cannot be UTF-8 text."""
     if encoding is not None:
         try:
-            b"".decode(encoding)
+            io.TextIOWrapper(io.BytesIO(), encoding)
         except LookupError as error:
             msg = f"encoding={encoding!r} is not an encoding of text; e.g. utf-8, utf-16, latin-1 or cp1252"
             raise ValueError(msg) from error
