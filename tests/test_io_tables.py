@@ -106,19 +106,19 @@ def test_half_a_packed_file(tmp_path, cut):
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
-@pytest.mark.parametrize("name", ["x" * 200_000, "x" * 2_000_000])
+@pytest.mark.parametrize("name", ["x" * 200_000, '"' + "x" * 200_000 + '"', "x" * 2_000_000])
 @pytest.mark.filterwarnings("ignore:.*columns are separated at")
 def test_names_of_any_length(tmp_path, separator, name):
     limit = csv.field_size_limit()
     (tmp_path / "t.csv").write_text(f"a{separator}{name}{separator}b\n1{separator}2{separator}3\n")
     found = read_table(tmp_path / "t.csv", text=["b"])
-    assert found.columns.tolist() == ["a", name, "b"]
+    assert found.columns.tolist() == ["a", name.strip('"'), "b"]
     assert found.iloc[0].tolist() == [1, 2, "3"]
     assert csv.field_size_limit() == limit
 
 
 def test_headers_of_any_width_and_the_separator_from_their_beginning(tmp_path):
-    names = [f"column {i}" for i in range(30_000)]  # 400,000 letters
+    names = [f"column {i}" for i in range(15_000)]  # 190,000 letters
     (tmp_path / "t.csv").write_text(";".join(names) + "\n" + ";".join("1" * len(names)) + "\n")
     with pytest.warns(UserWarning, match="separated at ';'"):
         assert read_table(tmp_path / "t.csv").columns.tolist() == names
