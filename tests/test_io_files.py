@@ -6,7 +6,6 @@ import resource
 import signal
 import stat
 import threading
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 
 from colspace.io import _files as files
 from colspace.io import load, read_table, save, write_table
-from colspace.io._files import check_apart, check_directory, check_target, directory, replacing
+from colspace.io._files import check_apart, check_directory, check_target, directory, is_stream, replacing
 
 LARGE = pd.DataFrame(np.random.default_rng(0).standard_normal((3000, 4)), columns=list("abcd"))
 MODEL = LinearRegression().fit(LARGE[["a"]].to_numpy(), LARGE["b"].to_numpy())
@@ -157,19 +156,31 @@ def test_another_name_of_the_file_keeps_what_was_there(tmp_path):
     assert other.read_text() == "before"
 
 
-@pytest.mark.parametrize("name", ["/dev/null", "null.skops"])
-def test_devices_are_written_as_they_are(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_devices_and_descriptors_are_streams(tmp_path):
     (tmp_path / "null.skops").symlink_to("/dev/null")
-    save(MODEL, name)
-    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-    assert [p.name for p in tmp_path.iterdir()] == ["null.skops"]
+    for name in ("/dev/null", tmp_path / "null.skops"):
+        assert is_stream(name)
+        check_target(name)
+    assert not is_stream(tmp_path)
+    assert not is_stream(tmp_path / "none.csv")
+
+
+def test_a_descriptor_is_written_as_it_is(tmp_path):
+    """As in --model >(command), and where standard output goes to a file."""
+    out, into = os.pipe()
+    files.write_text("whole", f"/dev/fd/{into}")
+    os.close(into)
+    with os.fdopen(out) as reader:
+        assert reader.read() == "whole"
+    with (tmp_path / "log.txt").open("w") as log:
+        files.write_text("whole", f"/dev/fd/{log.fileno()}")
+        assert os.fstat(log.fileno()).st_nlink == 1  # the same file, not another in its place
 
 
 def test_pipes_are_written_as_they_are(tmp_path):
     path, found = tmp_path / "t.csv", []
     os.mkfifo(path)
-    reader = threading.Thread(target=lambda: found.append(path.read_text()))
+    reader = threading.Thread(daemon=True, target=lambda: found.append(path.read_text()))
     reader.start()
     write_table(LARGE.head(2), path)
     reader.join(10)

@@ -52,7 +52,7 @@ def test_standard_input_is_told_by_its_content(monkeypatch, kind):
 @pytest.mark.parametrize("name", ["pipe", "pipe.csv"])
 def test_named_pipes_are_read(tmp_path, kind, name):
     os.mkfifo(tmp_path / name)
-    writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(as_bytes(kind),))
+    writer = threading.Thread(daemon=True, target=(tmp_path / name).write_bytes, args=(as_bytes(kind),))
     writer.start()
     found = read_table(tmp_path / name, text=["n"], gaps=False)  # a table that is parsed twice
     writer.join(10)
@@ -62,7 +62,7 @@ def test_named_pipes_are_read(tmp_path, kind, name):
 
 def test_a_pipe_of_tabs_says_so_by_its_name(tmp_path):
     os.mkfifo(tmp_path / "p.tsv")
-    writer = threading.Thread(target=(tmp_path / "p.tsv").write_text, args=("a\tb\n1\t2\n",))
+    writer = threading.Thread(daemon=True, target=(tmp_path / "p.tsv").write_text, args=("a\tb\n1\t2\n",))
     writer.start()
     assert read_table(tmp_path / "p.tsv").columns.tolist() == ["a", "b"]
     writer.join(10)

@@ -301,7 +301,7 @@ def test_parquet_on_standard_input_and_pipes(files, command, option, out):
     pd.testing.assert_frame_equal(pd.read_csv(result), expected, check_exact=False, rtol=1e-6)
     for name, sent in (("pipe.csv", (files / command[1]).read_bytes()), ("pipe", content.getvalue())):
         os.mkfifo(files / name)
-        writer = threading.Thread(target=(files / name).write_bytes, args=(sent,))
+        writer = threading.Thread(daemon=True, target=(files / name).write_bytes, args=(sent,))
         writer.start()
         run(command[0], name, *command[2:], option, out)
         writer.join(10)
@@ -316,7 +316,9 @@ def test_pairs_from_pipes(files):
         content = (files / f"{name}.csv").read_bytes()
         (files / f"{name}.csv").unlink()
         os.mkfifo(files / f"{name}.csv")
-        writers.append(threading.Thread(target=(files / f"{name}.csv").write_bytes, args=(content,)))
+        writers.append(
+            threading.Thread(daemon=True, target=(files / f"{name}.csv").write_bytes, args=(content,))
+        )
         writers[-1].start()
     run(*PAIRS, "--out", "y.csv")
     assert (files / "y.csv").read_text() == expected
