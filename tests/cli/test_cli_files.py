@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.experiments import jdr_fig3
-from colspace.io import _files, _source
+from colspace.io import _files, _source, load
 
 ROWS = 60
 
@@ -394,6 +394,29 @@ def test_formulas_are_left_as_they_are_and_the_help_says_so(files):
         text = " ".join(run(command, "--help").stdout.split())
         assert "also those that a spreadsheet would run as a formula" in text
         assert "--encoding NAME" in text
+
+
+@pytest.mark.parametrize("method", ["joint", "stein"])
+def test_a_saved_reduction_refuses_gaps_as_its_fit_did(files, method):
+    run(*REDUCE, "--method", method, "--model", "m.skops")
+    table = pd.read_csv("reduce.csv")
+    table.loc[3, "b"] = np.nan
+    table.to_csv("reduce.csv", index=False)
+    assert "missing values in X in 1 column(s): 'b' (1)" in run(*REDUCE, "--method", method, ok=False).stderr
+    with pytest.raises(ValueError, match="NaN"):
+        load("m.skops").transform(table[list("abcd")])
+
+
+def test_saved_pairs_refuse_gaps_as_their_fit_did(files):
+    run(*PAIRS, "--out", "x.csv", "--model", "m.skops")
+    new = pd.read_csv("new.csv", index_col="left")
+    ranked = load("m.skops").rank(new, k=15)
+    assert ranked["right"].tolist() == pd.read_csv("x.csv")["right"].tolist()
+    new.iloc[2, 1] = np.nan
+    new.to_csv("new.csv")
+    assert "colspace impute can fill them" in run(*PAIRS, "--out", "x.csv", ok=False).stderr
+    with pytest.raises(ValueError, match="CopulaImputer can fill them"):
+        load("m.skops").rank(new, k=15)
 
 
 def test_help_loads_no_library():
