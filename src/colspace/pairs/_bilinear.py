@@ -24,6 +24,7 @@ from ._features import (
     check_features,
     check_same_columns,
     check_same_names,
+    embedded,
     refuse_overflow,
     sides,
     unpack,
@@ -174,7 +175,7 @@ class BilinearPairRegressor(BaseEstimator):
             return self.entities_[side], self.embedding_[side]
         found = check_features(X, side)
         check_same_columns(found, side, self.n_features_[side], self.feature_names_[side])
-        return found.names, self._standardise(found.values, side) @ self.factors_[side]
+        return found.names, embedded(lambda X: self._standardise(X, side) @ self.factors_[side], found)
 
     def _blocks(self, E: Array, F: Array) -> Iterator[tuple[slice, slice, Array]]:
         rows = max(1, min(_ROWS, CHUNK // len(F)))

@@ -24,7 +24,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import assert_finite, check_weights, checked_chunk, sample_rows
+from .._validation import assert_finite, check_weights, checked_chunk, checked_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -58,9 +58,12 @@ class Encoded:
         if weights is not None:
             rest = (np.asarray(weights, dtype=np.float64),)
             assert_finite(rest[0], "sample_weight")
-            if (rest[0] > 0).any():
-                X, y, *rest = weighted_rows(rest[0], X, y)
-        y = y if self.encoder is None else self.encoder(y)
+            if rest[0].any():
+                X, y, *rest = weighted_rows(checked_weights(rest[0]), X, y)
+            else:  # no row is there
+                X, y, rest = X[:0], y[:0], [rest[0][:0]]
+        if self.encoder is not None:
+            y = self.encoder(y) if len(y) else np.zeros((0, self.encoder.n_responses))
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
         if not all_finite(found):
