@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from colspace import ConstantColumnWarning, CopulaImputer
 from colspace.copula import _fit, _passes
-from colspace.copula._em import step
+from colspace.copula._step import step
 from colspace.moments import _quantiles
 
 

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
 from colspace.copula import _predict
-from colspace.copula._em import Block, State, _cut_sums, change, maximise, prune, start_sites, step
+from colspace.copula._em import change, maximise, prune
 from colspace.copula._encode import distinct_values, known_rows, training_block
 from colspace.copula._estep import (
     Factors,
@@ -29,6 +29,7 @@ from colspace.copula._fit import CopulaModel, principal
 from colspace.copula._marginals import NodeSums, build_chain, move, place
 from colspace.copula._paper import paper_maximise, paper_step
 from colspace.copula._predict import gaps, latent_variance, row_laws, row_log_likelihood
+from colspace.copula._step import Block, State, _cut_sums, start_sites, step
 from colspace.copula._values import column_of
 
 

@@ -11,20 +11,12 @@ from scipy import sparse
 
 from .._random import generator
 from ..factor import eigh
-from ._em import (
-    Block,
-    State,
-    Trace,
-    fit_ep,
-    level_means,
-    start_sites,
-    start_table,
-    step,
-)
+from ._em import Trace, fit_ep
 from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
 from ._passes import DaskRows, LocalRows, Passes
+from ._step import Block, State, level_means, start_sites, start_table, step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with

@@ -15,10 +15,10 @@ from sklearn.utils.validation import assert_all_finite
 from .._rows import dask_partitions, named_partition
 from .._validation import checked_weights
 from ..moments import QuantileSummary
-from ._em import Block, State
 from ._encode import cell_quantiles, distinct_values, rows_per_block, training_block
 from ._estep import Array, Factors, Index, Work
 from ._marginals import Chain, Distinct
+from ._step import Block, State
 from ._table import Layout, encode_table
 
 _FAN_IN = 8  # sums that are added at once
