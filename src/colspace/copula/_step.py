@@ -82,13 +82,14 @@ def level_means(chain: Chain) -> Array:
     return truncated_moments(chain.bounds[chain.level_low], chain.bounds[chain.level_high]).mean
 
 
-def start_table(block: Block, chain: Chain) -> tuple[Any, Any]:
+def start_table(block: Block, chain: Chain, take: Take = fresh) -> tuple[Any, Any]:
     """Latent means of the observed cells, zeros elsewhere; and the same with rows times their weights."""
-    z = np.empty(len(block.rows.row))
-    z[block.exact] = exact_z(block, chain)
+    rows = block.rows
+    z = take("start z", len(rows.row))
+    z[block.exact] = exact_z(block, chain, take)
     z[block.censored] = level_means(chain)[block.level]
-    table = block.rows.table(z)
-    return table, table if block.weight is None else block.rows.table(z * block.weight[block.rows.row])
+    table = rows.table(z, take, "start")
+    return table, table if block.weight is None else rows.table(z * block.weight[rows.row], take, "weighted")
 
 
 def start_sites(block: Block, state: State, take: Take = fresh) -> Block:
