@@ -83,10 +83,12 @@ def main() -> None:
             walls[workers], model = fit(X, options.iterations)
             after = client.run(usage)
         loadings[workers] = model.correlation_
-        spent = sum(after[w][0] - before[w][0] for w in after)
+        spent = [after[w][0] - before[w][0] for w in after]
         print(
-            f"{workers} worker process(es): wall {walls[workers]:6.2f} s, workers' processor time {spent:6.2f} s, peak of a worker "
-            f"{max(peak for _, peak in after.values()):.0f} MB, of the client {usage()[1]:.0f} MB, {model.n_iter_} iterations"
+            f"{workers} worker process(es): wall {walls[workers]:6.2f} s, processor time of a worker {max(spent):6.2f} s, "
+            f"its peak {max(peak for _, peak in after.values()):.0f} MB, the client's {usage()[1]:.0f} MB, "
+            f"{model.n_iter_} iterations",
+            flush=True,
         )
     print(
         f"two over one: {walls[2] / walls[1]:.2f}; correlations differ by {np.abs(loadings[1] - loadings[2]).max():.1g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from operator import add
@@ -46,7 +46,11 @@ class Passes:
 
 
 class Blocks(list[Block]):
-    """Blocks of a partition, whose size the scheduler knows."""
+    """Blocks of a partition, whose size the scheduler knows, and the sums of their last pass."""
+
+    def __init__(self, blocks: Iterable[Block] = (), sums: Any = None) -> None:
+        super().__init__(blocks)
+        self.sums = sums
 
     def __sizeof__(self) -> int:
         return sum(map(_bytes, self))
@@ -75,9 +79,9 @@ class DaskPasses(Passes):
         import dask
 
         sent, chain = _once(tuple(map(_slim, args))), self._chain()
-        after = dask.delayed(_update, nout=2)
-        pairs = [after(part, chain, function, sent) for part in self.parts]
-        *self.parts, total = _persist(*(pair[0] for pair in pairs), _tree([pair[1] for pair in pairs]))
+        after, sums = dask.delayed(_update), dask.delayed(_sums)
+        parts = [after(part, chain, function, sent) for part in self.parts]
+        *self.parts, total = _persist(*parts, _tree([sums(part) for part in parts]))
         return total.compute()
 
     def _chain(self) -> Any:
@@ -161,12 +165,14 @@ def _total(blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tup
     return Passes(blocks, _work()).total(function, *_whole(sent, chain))
 
 
-def _update(
-    blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]
-) -> tuple[Blocks, Any]:
+def _update(blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]) -> Blocks:
     passes = Passes(blocks, _work())
     total = passes.update(function, *_whole(sent, chain))
-    return Blocks(passes.blocks), total
+    return Blocks(passes.blocks, total)
+
+
+def _sums(blocks: Blocks) -> Any:
+    return blocks.sums
 
 
 # ---------------------------------------------------------------------- tables
@@ -174,7 +180,7 @@ def _update(
 
 @dataclass(frozen=True)
 class LocalRows:
-    """LocalRows in memory, each of a positive weight (None: all count once)."""
+    """Rows in memory, each of a positive weight (None: all count once)."""
 
     X: Any
     weight: Array | None = None
@@ -204,7 +210,7 @@ class LocalRows:
 
 @dataclass(frozen=True)
 class DaskRows:
-    """LocalRows in delayed pieces, each a LocalRows."""
+    """Rows in delayed pieces, each a LocalRows."""
 
     pieces: tuple[Any, ...]
 
@@ -244,7 +250,7 @@ def _compact(summary: QuantileSummary | None) -> QuantileSummary | None:
 
 
 def weighted_rows(X: Any, weight: Array | None) -> LocalRows:
-    """LocalRows without those of weight zero."""
+    """Rows without those of weight zero."""
     if weight is None or weight.all():
         return LocalRows(X, weight)
     kept = np.flatnonzero(weight)
