@@ -19,7 +19,10 @@ LABELS = ("labels", "two labels", "booleans", "codes", "zero one")
 COUNTS = ([1, 1, 2, 3], [0, -1, True, 2.5, "two", None, 10**9])
 SHRINKAGE = ([None, 0.0, 0.1, 1.0, "auto"], [-1, 2.0, np.nan, "much"])
 RESPONSE = ([None, None, "rank", "labels", "numbers", np.arctan], ["ranks", 3, np.sum, np.log])
-BLOCKS = ([None, {"a": [0], "b": [1, 2]}, {"a": slice(0, 2)}], ["prefix", {"a": [99]}, {"a": [0], "b": [0]}, 7, {}])
+BLOCKS = (
+    [None, {"a": [0], "b": [1, 2]}, {"a": slice(0, 2)}],
+    ["prefix", {"a": [99]}, {"a": [0], "b": [0]}, 7, {}],
+)
 TOL = ([1e-3], [0, -1, np.nan])
 
 
@@ -85,7 +88,13 @@ PLANS = {
             "n_components": ([1, 1, 2, 3, "auto"], COUNTS[1]),
             "order": ([1, 2, "both"], [0, 3, "first"]),
             "score_model": (
-                ["gaussian", "gaussian", "auto", scores.StudentScore(max_iter=20), scores.GaussianScore(ridge=0.1)],
+                [
+                    "gaussian",
+                    "gaussian",
+                    "auto",
+                    scores.StudentScore(max_iter=20),
+                    scores.GaussianScore(ridge=0.1),
+                ],
                 ["cauchy", 3],
             ),
             "standardize": ([True, False], ["yes"]),
@@ -296,7 +305,7 @@ def draw_case(random: Random, name: str) -> Case:
     plan = PLANS[name]
     parameters = dict(plan.always)
     wrong = maybe(random, 0.07)
-    for key, (good, bad) in plan.parameters.items():
+    for key, (good, _) in plan.parameters.items():
         if maybe(random, 0.2):
             parameters[key] = random.choice(good)
     if wrong:
@@ -345,7 +354,20 @@ def _links(random: Random, rows: list[int]) -> tuple[str, Any]:
     kind = random.choice(["numbers", "zero one", "csr", "coo twice"])
     if maybe(random, 0.2):
         kind = random.choice(
-            ["zeros", "csr of zeros", "gaps", "all gaps", "huge", "tiny", "infinite", "constant", "text", "transposed", "none", "frame"]
+            [
+                "zeros",
+                "csr of zeros",
+                "gaps",
+                "all gaps",
+                "huge",
+                "tiny",
+                "infinite",
+                "constant",
+                "text",
+                "transposed",
+                "none",
+                "frame",
+            ]
         )
     Y = rng.standard_normal(rows)
     ones = (rng.random(rows) < 0.4).astype(float)

@@ -41,14 +41,18 @@ def _work(pipe: Any, seed: int, numbers: range, only: str | None) -> None:
     pipe.send(None)
 
 
-def run(inputs: int, seed: int, only: str | None = None, *, seconds: float = SECONDS, start: int = 0) -> list[tuple]:
+def run(
+    inputs: int, seed: int, only: str | None = None, *, seconds: float = SECONDS, start: int = 0
+) -> list[tuple]:
     """The verdicts: (number, estimator, input, kind, reason)."""
     context = multiprocessing.get_context("spawn")
     found: list[tuple] = []
     while len(found) < inputs:
         first = start + len(found)
         here, there = context.Pipe()
-        process = context.Process(target=_work, args=(there, seed, range(first, start + inputs), only), daemon=True)
+        process = context.Process(
+            target=_work, args=(there, seed, range(first, start + inputs), only), daemon=True
+        )
         process.start()
         there.close()
         patience = STARTS
@@ -76,7 +80,9 @@ def run(inputs: int, seed: int, only: str | None = None, *, seconds: float = SEC
 def report(found: list[tuple], seed: int, only: str | None, seconds: float) -> str:
     """What was tried, and what became of it."""
     kinds = Counter(kind for *_, kind, _ in found)
-    lines = [f"{len(found)} inputs in {seconds:.0f} s: {kinds['fitted'] / len(found):.1%} fitted, {kinds['refused'] / len(found):.1%} refused, {kinds['failed']} failures"]
+    lines = [
+        f"{len(found)} inputs in {seconds:.0f} s: {kinds['fitted'] / len(found):.1%} fitted, {kinds['refused'] / len(found):.1%} refused, {kinds['failed']} failures"
+    ]
     for name in dict.fromkeys(name for _, name, *_ in found):
         own = Counter(kind for _, who, _, kind, _ in found if who == name)
         share = own["fitted"] / own.total()
@@ -94,7 +100,9 @@ def report(found: list[tuple], seed: int, only: str | None, seconds: float) -> s
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="an estimator")
@@ -108,7 +116,9 @@ def main(argv: list[str] | None = None) -> int:
     fitted = sum(kind == "fitted" for *_, kind, _ in found)
     failed = any(kind == "failed" for *_, kind, _ in found)
     if fitted < 0.3 * len(found):
-        print(f"FAILED only {fitted / len(found):.1%} were fitted; 30% are needed for the rest to mean anything")
+        print(
+            f"FAILED only {fitted / len(found):.1%} were fitted; 30% are needed for the rest to mean anything"
+        )
     return int(failed or fitted < 0.3 * len(found))
 
 
@@ -129,7 +139,7 @@ def _again(seed: int, number: int, only: str | None) -> int:
         try:
             model = PLANS[case.name].make(**case.parameters)
             call(model.fit(**case.arguments), case)
-        except Exception:
+        except Exception:  # noqa: BLE001
             traceback.print_exc()
     return int(verdict.kind == "failed")
 

@@ -68,7 +68,7 @@ def _run(case: Case) -> Verdict:
         if wrong:
             return Verdict("failed", f"{_where(error)} {type(error).__name__}: {wrong}")
         return Verdict("fitted") if fitted else Verdict("refused", reason(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return Verdict("failed", f"{_where(error)} {type(error).__name__}: {error}")
 
 
@@ -138,7 +138,9 @@ def reason(error: Exception) -> str:
 def fitted_numbers(model: Any) -> dict[str, Any]:
     """What a fit has learned."""
     return {
-        key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_") and key not in _MAY_BE_INFINITE
+        key: value
+        for key, value in vars(model).items()
+        if key.endswith("_") and not key.startswith("_") and key not in _MAY_BE_INFINITE
     }
 
 

@@ -6,6 +6,7 @@ The generator may be one of Python's (the fuzz) or one of hypothesis's, which sh
 from __future__ import annotations
 
 import datetime
+import warnings
 from random import Random
 from typing import Any
 
@@ -372,7 +373,8 @@ def contain(random: Random, X: np.ndarray) -> tuple[str, Any]:
     if X.dtype.kind in "VcmM" or not X.size:
         among = PLAIN
     name = random.choice(list(among))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries that hold the table
         return name, among[name](X, random)
 
 

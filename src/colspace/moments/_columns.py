@@ -94,7 +94,9 @@ def fourth_norms(
         inverse, centre = 1.0 / scale, mean / scale
         X = X.astype(np.float64) @ sparse.diags_array(inverse)
         norms = [
-            np.asarray(X.multiply(X)[:, c].sum(axis=1)).ravel() - 2 * (X[:, c] @ centre[c]) + centre[c] @ centre[c]
+            np.asarray(X.multiply(X)[:, c].sum(axis=1)).ravel()
+            - 2 * (X[:, c] @ centre[c])
+            + centre[c] @ centre[c]
             for c in columns
         ]
     else:

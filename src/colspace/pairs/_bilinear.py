@@ -132,13 +132,17 @@ class BilinearPairRegressor(BaseEstimator):
             side: None if X.names is None else np.asarray(X.names, dtype=object)
             for side, X in features.items()
         }
-        self.mean_ = {side: X.values[0] + (X.values - X.values[0]).mean(axis=0) for side, X in features.items()}
+        self.mean_ = {
+            side: X.values[0] + (X.values - X.values[0]).mean(axis=0) for side, X in features.items()
+        }
         self.scale_ = {}
         for side, X in features.items():
             spread = np.ptp(X.values, axis=0)  # exactly zero for constants, unlike the deviation
             warn_constant(spread, X.columns or range(len(spread)))
             unit = np.where(spread > 0, spread, 1.0)  # so that no square leaves float64
-            self.scale_[side] = np.where(spread > 0, unit * ((X.values - X.values[0]) / unit).std(axis=0), 1.0)
+            self.scale_[side] = np.where(
+                spread > 0, unit * ((X.values - X.values[0]) / unit).std(axis=0), 1.0
+            )
         Z = {side: self._standardise(X.values, side) for side, X in features.items()}
         self._solve(Z["left"], Z["right"], links)
         self.embedding_ = {side: Z[side] @ self.factors_[side] for side in SIDES}

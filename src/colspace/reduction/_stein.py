@@ -14,8 +14,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
-from .._rows import is_dask
+from .._response import (
+    ResponseEncoder,
+    check_varies,
+    holds_labels,
+    make_encoder,
+    read_response,
+    warn_heavy_tails,
+)
+from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
     check_table,
@@ -42,6 +49,7 @@ from ._stein_sums import (
     gaussian_law,
     gaussian_moments,
     known,
+    known_labels,
     labelled_rows,
     reduce_stein,
     ridge_unit,
@@ -193,7 +201,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_consistent_length(X, rows)
             X, rows, weights = weighted_rows(weights, X, rows)
             y = None if y is None else rows
-        encoder, y = self._encoder(X, y, response)
+        encoder, y = self._encoder(X, y, response, weights=weights)
         span = self._span(X, weights)
         if span is not None:
             X = span.source.X
@@ -285,7 +293,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _encoder(
-        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
+        self,
+        X: Any,
+        y: Any,
+        response: Any,
+        *,
+        weights: Any = None,
+        streaming: bool = False,
+        classes: Any = None,
+        codes: int = 3,
     ) -> tuple[ResponseEncoder | None, Any]:
         """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
@@ -299,7 +315,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             if not mask.any():
                 msg = "the first partition has no labelled row; put some there, so that the response can be read"
                 raise ValueError(msg)
-            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
+            some = known(start, mask)
+            if holds_labels(some, response):
+                weighted = () if weights is None else (weights,)
+                classes = sorted(reduce_rows(known_labels, y, *weighted).labels)
+            return make_encoder(some, response, classes=classes, streaming=True, caller=name, codes=codes), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -375,7 +395,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
         """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
         # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, codes=2)
+        encoder, y = self._encoder(X, y, self.response, weights=weights, codes=2)
         assert encoder is not None
         span = self._span(X, weights, ridged=True)
         if span is not None:

@@ -84,7 +84,11 @@ def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labe
     splitter = check_cv(cv, target, classifier=plan.encoder.labels)
     most = int(np.unique(target, return_counts=True)[1].max()) if plan.encoder.labels else rows.size
     if (n_splits := splitter.get_n_splits(rows, target)) > most and rows.size > 1:
-        splitter = check_cv(most, target, classifier=True) if 1 < most < rows.size else check_cv(min(n_splits, rows.size))
+        splitter = (
+            check_cv(most, target, classifier=True)
+            if 1 < most < rows.size
+            else check_cv(min(n_splits, rows.size))
+        )
 
     def part(chosen: Any) -> GaussianTables:
         return reduce_stein(plan, X[chosen], y[chosen], None if weights is None else weights[chosen], labels)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._overflow import ColumnOverflowError, overflow_error
-from .._response import ResponseEncoder, is_gap
+from .._response import LabelSet, ResponseEncoder, is_gap, label_set
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._validation import ConstantColumnWarning
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
@@ -40,6 +40,14 @@ def labelled_rows(y: Any) -> Mask:
         )
         raise ValueError(msg)
     return ~gaps.any(axis=1)
+
+
+def known_labels(y: Any, weights: Any = None) -> LabelSet:
+    """The labels of a chunk of y with gaps, without rows of weight zero."""
+    mask = labelled_rows(y)
+    if weights is not None:
+        mask &= np.asarray(weights) > 0
+    return label_set(known(y, mask))
 
 
 def known(y: Any, mask: Mask) -> Any:
