@@ -28,6 +28,14 @@ def overflow_error(X: Any, labels: Sequence[object] | None = None, what: str = "
     )
 
 
+def sums_error(X: Any, y: Any, labels: Sequence[object] | None = None) -> ColumnOverflowError:
+    """The error to raise when sums over the rows of X and y are not finite: it names the larger of both."""
+    numbers = np.asarray(y).dtype.kind == "f" and np.size(y)
+    if numbers and abs(_largest(y)[1]) > abs(_largest(X)[1]):
+        return overflow_error(y, what="y")
+    return overflow_error(X, labels)
+
+
 def finite_result(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of a fitted model and rows that refuses rows, by column, so far off that its result overflows."""
 
@@ -47,6 +55,8 @@ def _largest(X: Any) -> tuple[int, float]:
     """Column and value of the entry of largest modulus."""
     if sparse.issparse(X):
         coo = X.tocoo()
+        if not coo.nnz:
+            return 0, 0.0
         at = int(np.argmax(np.abs(coo.data)))
         return int(coo.coords[1][at]), float(coo.data[at])
     X = np.asarray(X).reshape(len(X), -1)

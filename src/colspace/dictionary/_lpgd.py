@@ -87,7 +87,10 @@ def _largest(problem: Problem, Z: Array, features: bool = True, mean: Array | No
     if size <= 3:
         return float(eigh(np.column_stack([product(e) for e in np.eye(size)]))[0][-1])
     operator = LinearOperator((size, size), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)
-    value = sparse.linalg.eigsh(operator, k=1, v0=np.cos(np.arange(size)), return_eigenvectors=False)
+    start = np.cos(np.arange(size))
+    if not product(start).any():  # nothing but zeros
+        return 0.0
+    value = sparse.linalg.eigsh(operator, k=1, v0=start, return_eigenvectors=False)
     return float(value[0]) * (1.0 + 1e-8)
 
 

@@ -26,13 +26,19 @@ def excess_distances(E: Array, F: Array, unit: float = 1.0) -> Array:
 
     ||e||^2 is the same along a row, so it is left out: entities very far away neither overflow nor lose digits.
     """
-    with np.errstate(over="ignore"):
-        E, F = (np.clip(side / unit, -_FARTHEST, _FARTHEST) for side in (E, F))
+    E, F = _in_units(E, unit), _in_units(F, unit)
     D = E @ F.T
     D *= -2.0
     D += np.sum(F**2, axis=1)
     D -= D.min(axis=1, keepdims=True)
     return D
+
+
+def _in_units(E: Array, unit: float) -> Array:
+    """Rows in a unit, those beyond reach brought back along their direction, which is all that counts out there."""
+    size = np.abs(E).max(axis=1, initial=0.0, keepdims=True)
+    far = size > _FARTHEST * unit
+    return E / np.where(far, size, unit) * np.where(far, _FARTHEST, 1.0) if far.any() else E / unit
 
 
 def kernel_rows(D: Array, width: float = 1.0) -> Array:

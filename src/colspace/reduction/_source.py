@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import Blocks
-from .._overflow import overflow_error
+from .._overflow import overflow_error, sums_error
 from .._response import (
     ResponseEncoder,
     check_varies,
@@ -67,7 +67,7 @@ class Encoded:
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
         if not all_finite(found):
-            raise overflow_error(X, self.labels)
+            raise sums_error(X, y, self.labels)
         return found
 
 
@@ -180,7 +180,7 @@ class Source:
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce_rows(statistic, *arrays, chunk=chunk)
         if not all_finite(total):
-            raise overflow_error(self.X, self.labels)
+            raise sums_error(self.X, self.y, self.labels)
         return total
 
     def shift(self) -> Array:
