@@ -416,7 +416,7 @@ def _plain_column(y: NDArray[Any], name: str) -> NDArray[Any]:
         if odd is not None:
             raise _complex(name, odd.__name__)
         text = [t for t in types if issubclass(t, str)]
-        if text and len(types) > len(text):
+        if y.ndim == 1 and text and len(types) > len(text):
             other = next(t for t in types if t not in text)
             msg = f"{name} mixes text and values of type {other.__name__}; make all of them text, or all numbers"
             raise ValueError(msg)

@@ -82,6 +82,8 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(getattr(X, "_meta", None), np.ma.MaskedArray):
         msg = "X is a Dask array of masked blocks, whose masks mean missing cells; fill them first: dask.array.ma.filled(X, value)"
         raise TypeError(msg)
+    if names is None and X.dtype.kind == "O" and isinstance(X._meta, np.ndarray):
+        X = X.map_blocks(_float_block, dtype=np.float64)
     if len(X.shape) != 2:
         msg = f"X must be 2-D (rows x columns), got {len(X.shape)} dimension(s)"
         raise ValueError(msg)
@@ -108,6 +110,12 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
         raise ValueError(msg)
     return X
+
+
+def _float_block(block: Any) -> Array:
+    """A block of objects as numbers."""
+    values: Array = as_table(block).values.astype(np.float64)
+    return values
 
 
 def check_weights(sample_weight: Any, X: Any) -> Array | None:

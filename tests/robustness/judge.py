@@ -145,7 +145,15 @@ def fitted_numbers(model: Any) -> dict[str, Any]:
 
 
 # criteria of models that were not tried, and laws at the end of their range
-_MAY_BE_INFINITE = {"cv_results_", "ridge_", "losses_", "history_", "feature_names_in_", "log_density_"}
+_MAY_BE_INFINITE = {
+    "cv_results_",
+    "ridge_",
+    "losses_",
+    "held_out_log_density_",
+    "history_",
+    "feature_names_in_",
+    "log_density_",
+}
 
 
 def not_finite(result: Any, gaps: bool = False) -> str:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_blocks
 from .._containers import as_column
+from .._overflow import ColumnOverflowError
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
@@ -158,8 +159,12 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             values = values * c.y_scale.max()
         dtype = table_dtype(X)
         flat = (y if is_dask(y) else as_column(y).values).ndim == 1
-        coef = loadings @ directions.T
-        intercept = c.y_mean - coef @ self.mean_
+        with np.errstate(over="ignore", invalid="ignore"):
+            coef = loadings @ directions.T
+            intercept = c.y_mean - coef @ self.mean_
+        if not np.isfinite(coef).all() or not np.isfinite(intercept).all():
+            msg = "coefficients overflow float64 (1.8e308): y is out of all proportion to X; divide y by a constant"
+            raise ColumnOverflowError(msg)
         self.n_components_ = self.n_components
         self.singular_values_ = values
         self.y_mean_ = c.y_mean

@@ -149,7 +149,7 @@ class Source:
                 classes = (
                     sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
                     if is_dask(y)
-                    else np.unique(weighted_rows(weights, y)[0])
+                    else sorted(_weighted_labels(y, *weighted).labels)
                 )
             encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
@@ -246,7 +246,8 @@ def column_shift(rows: Any, labels: Sequence[object] | None = None) -> Array:
     """Medians of a sample of rows, which no single cell can move; means of a sparse one."""
     if not sparse.issparse(rows):
         step = max(1, len(rows) // 1024)
-        return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if not np.isfinite(shift).all():

@@ -14,15 +14,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import (
-    ResponseEncoder,
-    check_varies,
-    holds_labels,
-    make_encoder,
-    read_response,
-    warn_heavy_tails,
-)
-from .._rows import is_dask, reduce_rows
+from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
+from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
     check_table,
@@ -49,8 +42,9 @@ from ._stein_sums import (
     gaussian_law,
     gaussian_moments,
     known,
-    known_labels,
     labelled_rows,
+    lazy_encoder,
+    no_response,
     reduce_stein,
     ridge_unit,
     span_law,
@@ -269,14 +263,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
             return self._gaussian_plan(X, y, encoder)
-        if sparse.issparse(X):
+        start = sample_rows(X)[0]
+        if sparse.issparse(start):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
         weighty = self.unlabeled_weight != 0.0
         return ScorePlan(
             self._fit_score(X, weights),
             encoder,
-            np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
+            column_shift(start),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
             all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
@@ -286,11 +281,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return isinstance(self.score_model, ScoreModel) and self.score_model.is_given
 
     def _gaussian(self) -> bool:
-        return (
-            self.score_model == "gaussian"
-            if isinstance(self.score_model, str)
-            else isinstance(self.score_model, GaussianScore)
-        )
+        if isinstance(self.score_model, str):
+            return self.score_model == "gaussian"
+        return isinstance(self.score_model, GaussianScore)
 
     def _encoder(
         self,
@@ -305,21 +298,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> tuple[ResponseEncoder | None, Any]:
         """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
-            if is_dask(X):
-                return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
-            return None, np.full(X.shape[0], np.nan)
-        name = type(self).__name__
+            return None, no_response(X)
+        who = type(self).__name__
         if is_dask(X):
-            start = sample_rows(X, y)[1]
-            mask = labelled_rows(start)
-            if not mask.any():
-                msg = "the first partition has no labelled row; put some there, so that the response can be read"
-                raise ValueError(msg)
-            some = known(start, mask)
-            if holds_labels(some, response):
-                weighted = () if weights is None else (weights,)
-                classes = sorted(reduce_rows(known_labels, y, *weighted).labels)
-            return make_encoder(some, response, classes=classes, streaming=True, caller=name, codes=codes), y
+            return lazy_encoder(X, y, weights, response, caller=who, codes=codes), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -330,7 +312,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
             codes = 2
         encoder = make_encoder(
-            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+            labels, response, classes=classes, streaming=streaming, caller=who, codes=codes
         )
         Y = encoder(labels)
         response_units(Y, encoder)
@@ -340,10 +322,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             warn_heavy_tails(Y)
         if streaming:
             return encoder, y
-        full = Y
-        if not mask.all():  # gaps stay gaps
-            full = np.full((len(mask), Y.shape[1]), np.nan)
-            full[mask] = Y
+        full = np.full((len(mask), Y.shape[1]), np.nan)  # gaps stay gaps
+        full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
     def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:

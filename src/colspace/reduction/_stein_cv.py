@@ -17,7 +17,6 @@ from .._validation import check_table, check_weights
 from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
 from ._linear import LinearReductionMixin
-from ._source import weighted_rows
 from ._stein import SteinReduction
 from ._stein_fit import response_rank
 from ._stein_folds import fold_errors
@@ -123,7 +122,6 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         y, response = read_response(y, self.response)
         if not is_dask(X):
             check_consistent_length(X, y)
-            X, y, row_weights = weighted_rows(row_weights, X, y)
             if (known := labelled_rows(y).sum()) < 2:
                 msg = f"{known} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
                 raise ValueError(msg)

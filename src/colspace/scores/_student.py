@@ -12,16 +12,9 @@ from scipy.special import digamma, gammaln
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._base import Array
-from ._mixture import MixtureScore, climb
+from ._mixture import COLLAPSED, NARROWEST, MixtureScore, climb
 
 DF_RANGE = (2.05, 200.0)
-
-
-_NARROWEST = 1e-100  # times the variances
-_COLLAPSED = (
-    "so many rows of X are equal that the likelihood of a Student law has no maximum: its width goes to zero. Remedies: "
-    "drop columns that hold one value nearly everywhere, or use GaussianScore"
-)
 
 
 @dataclass(frozen=True)
@@ -71,8 +64,8 @@ class StudentShape:
             return replace(self, df=2 + (self.df - 2) * float(in_df), tau=self.tau * float(in_df * in_scale))
 
         found = climb(at, Q, share, directions, [b for b, f in zip(bounds, free, strict=True) if f])
-        if found.tau < _NARROWEST:
-            raise ValueError(_COLLAPSED)
+        if found.tau < NARROWEST:
+            raise ValueError(COLLAPSED)
         return found
 
 
