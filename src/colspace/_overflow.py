@@ -53,10 +53,10 @@ def finite_result(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _largest(X: Any) -> tuple[int, float]:
     """Column and value of the entry of largest modulus."""
+    if not (X.nnz if sparse.issparse(X) else np.size(X)):
+        return 0, 0.0
     if sparse.issparse(X):
         coo = X.tocoo()
-        if not coo.nnz:
-            return 0, 0.0
         at = int(np.argmax(np.abs(coo.data)))
         return int(coo.coords[1][at]), float(coo.data[at])
     X = np.asarray(X).reshape(len(X), -1)

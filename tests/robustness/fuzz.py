@@ -125,6 +125,7 @@ def main(argv: list[str] | None = None) -> int:
 def _again(seed: int, number: int, only: str | None) -> int:
     import warnings
 
+    import dask
     from cases import PLANS
     from judge import call, judge
 
@@ -133,7 +134,7 @@ def _again(seed: int, number: int, only: str | None) -> int:
     print(case.arguments)
     verdict = judge(case)
     print(verdict)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), dask.config.set(scheduler="synchronous"):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)
         try:

@@ -162,16 +162,17 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             coef = loadings @ directions.T
             intercept = c.y_mean - coef @ self.mean_
-        if not np.isfinite(coef).all() or not np.isfinite(intercept).all():
-            msg = "coefficients overflow float64 (1.8e308): y is out of all proportion to X; divide y by a constant"
+            coef, intercept, loadings = (a.astype(dtype) for a in (coef, intercept, loadings))
+        if not all(np.isfinite(a).all() for a in (coef, intercept, loadings)):
+            msg = f"coefficients overflow {np.dtype(dtype)} ({np.finfo(dtype).max:.2g}): y is out of all proportion to X; divide y by a constant"
             raise ColumnOverflowError(msg)
         self.n_components_ = self.n_components
         self.singular_values_ = values
         self.y_mean_ = c.y_mean
         self.components_ = directions.T.astype(dtype)
-        self.y_loadings_ = loadings.astype(dtype)
-        self.coef_ = (coef[0] if flat else coef).astype(dtype)
-        self.intercept_ = float(intercept[0]) if flat else intercept.astype(dtype)
+        self.y_loadings_ = loadings
+        self.coef_ = coef[0] if flat else coef
+        self.intercept_ = float(intercept[0]) if flat else intercept
         return self
 
     def predict(self, X: Any) -> Any:

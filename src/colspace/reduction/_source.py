@@ -247,7 +247,11 @@ def column_shift(rows: Any, labels: Sequence[object] | None = None) -> Array:
     if not sparse.issparse(rows):
         step = max(1, len(rows) // 1024)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+            shift = np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        if not np.isfinite(shift).all():
+            assert_finite(rows)
+            raise overflow_error(rows, labels)
+        return shift
     with np.errstate(over="ignore", invalid="ignore"):
         shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if not np.isfinite(shift).all():

@@ -333,10 +333,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
-            if not is_dask(X):
-                labels = y
-            mask = labelled_rows(labels)
-            shift_y, scale_y = response_units(encoder(known(labels, mask)), encoder)
+            labels = labels if is_dask(X) else y
+            some = np.zeros((1, encoder.n_responses))  # units of classes are known
+            if not encoder.labels:
+                some = encoder(known(labels, labelled_rows(labels)))
+            shift_y, scale_y = response_units(some, encoder)
         plan = TriplePlan((slice(0, X.shape[1]),), None, shift, shift_y, own, weighted, scale_y=scale_y)
         return GaussianPlan(plan, encoder)
 
