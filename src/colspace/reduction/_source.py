@@ -24,7 +24,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import assert_finite, check_weights, checked_chunk, checked_weights, sample_rows
+from .._validation import assert_finite, check_weights, checked_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -65,8 +65,9 @@ class Encoded:
         if self.encoder is not None:
             y = self.encoder(y) if len(y) else np.zeros((0, self.encoder.n_responses))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = checked_chunk(self.statistic, X, y, *rest)
-        if not all_finite(found):
+            found = self.statistic(X, y, *rest)
+        if not all_finite(found):  # what is not finite in X is not in its sums
+            assert_finite(X)
             raise sums_error(X, y, self.labels)
         return found
 
