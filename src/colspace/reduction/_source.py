@@ -18,13 +18,14 @@ from .._response import (
     ResponseEncoder,
     check_varies,
     holds_labels,
+    is_gap,
     label_set,
     make_encoder,
     read_response,
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import check_weights, checked_chunk, sample_rows
+from .._validation import check_weights, checked_chunk, chunk_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -56,8 +57,7 @@ class Encoded:
         """Check, encode, add up."""
         rest: tuple[Array, ...] = ()
         if weights is not None:
-            rest = (np.asarray(weights, dtype=np.float64),)
-            assert_all_finite(rest[0], input_name="sample_weight")
+            rest = (chunk_weights(weights),)
         y = y if self.encoder is None else self.encoder(y)
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
@@ -135,17 +135,9 @@ class Source:
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
-            rows = sample_rows(X, y, *(() if weights is None else (weights,)))
-            Xf, yf = weighted_rows(rows[2] if len(rows) == 3 else None, *rows[:2])[:2]
+            Xf, yf = sample_rows(X, y, weights=weights)
             assert_all_finite(Xf, input_name="X")
-            classes = None
-            if holds_labels(yf, response):
-                weighted = () if weights is None else (weights,)
-                classes = (
-                    sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
-                    if is_dask(y)
-                    else np.unique(weighted_rows(weights, y)[0])
-                )
+            classes = all_classes(y, weights) if holds_labels(yf, response) else None
             encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
                 warn_heavy_tails(encoder(yf))
@@ -153,8 +145,9 @@ class Source:
         if y is not None and weights is not None and not (weights > 0).all():
             check_consistent_length(X, y)
             X, y, weights = weighted_rows(weights, X, y)
-        encoder = make_encoder(y, response, caller=caller, codes=codes)
-        check_consistent_length(X, y)
+        if y is not None:
+            check_consistent_length(X, y)
+        encoder = make_encoder(y, response, caller=caller, codes=codes, weights=weights)
         Y = encoder(y)
         response_units(Y, encoder)
         check_varies(np.ptp(Y, axis=0))
@@ -261,10 +254,19 @@ def response_units(Y: Array, encoder: ResponseEncoder) -> tuple[Array, Array]:
     return shift, np.where(spread > 0, np.ldexp(1.0, np.minimum(np.frexp(spread)[1], 1023)), 1.0)
 
 
-def _weighted_labels(y: Any, weights: Any = None) -> Any:
-    """The labels of the rows of a chunk that count."""
+def all_classes(y: Any, weights: Any = None, *, gaps: bool = False) -> list[Any]:
+    """The class labels of the rows that count, over all partitions; ``gaps``: a row may have none."""
+    arrays = (y,) if weights is None else (y, weights)
+    return sorted(reduce_rows(partial(_labels_that_count, gaps=gaps), *arrays).labels)
+
+
+def _labels_that_count(y: Any, weights: Any = None, *, gaps: bool) -> Any:
     values = np.asarray(y)
-    return label_set(values if weights is None else values[np.asarray(weights) > 0])
+    if weights is not None:
+        values = values[np.asarray(weights) > 0]
+    if gaps:
+        values = values[[not is_gap(v) for v in values.ravel().tolist()]]
+    return label_set(values)
 
 
 def ledoit_wolf_weights(

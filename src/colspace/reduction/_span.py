@@ -140,7 +140,7 @@ def _coordinates(
         return np.zeros((n, 1)), np.zeros((n, 1))
     S = np.sqrt(values[kept])[::-1]
     U = U[:, kept][:, ::-1]
-    return U * S / root[:, None], U / S * root[:, None]
+    return U * S * _inverse(root)[:, None], U / S * root[:, None]
 
 
 def _column_chunks(

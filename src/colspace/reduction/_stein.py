@@ -14,7 +14,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
+from .._response import (
+    ResponseEncoder,
+    check_varies,
+    holds_labels,
+    make_encoder,
+    read_response,
+    warn_heavy_tails,
+)
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
@@ -27,7 +34,7 @@ from .._validation import (
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
-from ._source import Source, column_shift, response_units, weighted_rows
+from ._source import Source, all_classes, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
 from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
@@ -193,7 +200,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_consistent_length(X, rows)
             X, rows, weights = weighted_rows(weights, X, rows)
             y = None if y is None else rows
-        encoder, y = self._encoder(X, y, response)
+        encoder, y = self._encoder(X, y, response, weights=weights)
         span = self._span(X, weights)
         if span is not None:
             X = span.source.X
@@ -205,6 +212,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
         template = self._template(1, comfortable=False)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
+            return None
+        if self.order != 1 and template.location is not None:  # a point that the rows need not span
             return None
         blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
         bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
@@ -260,7 +269,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> GaussianPlan | ScorePlan:
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
-            return self._gaussian_plan(X, y, encoder)
+            return self._gaussian_plan(X, y, encoder, weights)
         if sparse.issparse(X):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
@@ -268,7 +277,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return ScorePlan(
             self._fit_score(X, weights),
             encoder,
-            np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
+            np.asarray(sample_rows(X, weights=weights)[0], dtype=np.float64).mean(axis=0),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
             all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
@@ -285,7 +294,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _encoder(
-        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
+        self,
+        X: Any,
+        y: Any,
+        response: Any,
+        *,
+        weights: Any = None,
+        streaming: bool = False,
+        classes: Any = None,
+        codes: int = 3,
     ) -> tuple[ResponseEncoder | None, Any]:
         """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
@@ -294,12 +311,16 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             return None, np.full(X.shape[0], np.nan)
         name = type(self).__name__
         if is_dask(X):
-            start = sample_rows(X, y)[1]
+            start = sample_rows(X, y, weights=weights)[1]
             mask = labelled_rows(start)
             if not mask.any():
                 msg = "the first partition has no labelled row; put some there, so that the response can be read"
                 raise ValueError(msg)
-            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
+            labels = known(start, mask)
+            if holds_labels(labels, response):
+                classes = all_classes(y, weights, gaps=True)
+            options: dict[str, Any] = {"classes": classes, "caller": name, "codes": codes}
+            return make_encoder(labels, response, streaming=True, **options), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -310,7 +331,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
             codes = 2
         encoder = make_encoder(
-            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+            labels,
+            response,
+            classes=classes,
+            streaming=streaming,
+            caller=name,
+            codes=codes,
+            weights=None if weights is None else weights[mask],
         )
         Y = encoder(labels)
         response_units(Y, encoder)
@@ -326,10 +353,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
-    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
+    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any) -> GaussianPlan:
         own = ((0, 0),)
         weighted = own if self.order != 1 and encoder is not None else ()
-        start, labels = sample_rows(X, y)
+        start, labels = sample_rows(X, y, weights=weights)
         shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
@@ -375,12 +402,12 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
         """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
         # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, codes=2)
+        encoder, y = self._encoder(X, y, self.response, weights=weights, codes=2)
         assert encoder is not None
         span = self._span(X, weights, ridged=True)
         if span is not None:
             X = span.source.X
-        plan = self._gaussian_plan(X, y, encoder)
+        plan = self._gaussian_plan(X, y, encoder, weights)
         labels = None if span is not None else column_labels(self)
         if is_dask(X):
             if not isinstance(cv, Integral):
@@ -408,6 +435,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         span: Span | None = None,
     ) -> Self:
         self.score_model_: ScoreModel | None
+        law: Law | None = None
         if isinstance(plan, ScorePlan):
             moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
             ridge = 0.0
@@ -428,7 +456,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        r = self._rank(plan, X, y, weights, frame, moments.scale, span)
+        r = self._rank(plan, X, y, weights, frame, moments.scale, law)
         return self._finish(moments, frame, r, span, exact=isinstance(plan, GaussianPlan))
 
     def _law(self, tables: GaussianTables, span: Span | None) -> tuple[Law, Array]:
@@ -472,7 +500,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _rank(
-        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, span: Span | None
+        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, law: Law | None
     ) -> int:
         """The number of directions, by held-out error of the moments when it is to be found."""
         if not isinstance(self.n_components, str):
@@ -480,7 +508,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not frame.supervised or is_dask(X):
             msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
             raise ValueError(msg)
-        law = None if isinstance(plan, ScorePlan) else self._law(reduce_stein(plan, X, y, weights), span)[0]
 
         def matrix(rows: Any) -> Array:
             w = None if weights is None else weights[rows]
@@ -491,7 +518,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 moments = stein_from_tables(statistic, law, scale)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
-        return held_out_rank(matrix, X.shape[0], _FOLDS)
+        return held_out_rank(matrix, labelled_rows(y), _FOLDS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
