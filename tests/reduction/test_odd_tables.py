@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import RepeatedKFold, TimeSeriesSplit
 
@@ -259,3 +260,30 @@ def test_a_given_location_holds_in_a_wide_table(wide):
     H = P @ (D.T * (y - y.mean())) @ D @ P
     _, vectors = np.linalg.eigh(H @ H)
     assert abs(vectors[:, -1] @ model.components_[0]) > 1 - 1e-9
+
+
+# ------------------------------------------------------------------------------------------------ messages
+
+
+@pytest.mark.parametrize("estimator", [JointReduction(1), SteinReduction(1)], ids=ids)
+def test_what_overflows_is_named(estimator, tall):
+    X, y = tall
+    far = np.where(np.arange(60) == 50, -1e200, y)
+    with pytest.raises(ValueError, match="y holds -1e\\+200, and sums of squares"):
+        clone(estimator).fit(da.from_array(X, chunks=(20, 4)), da.from_array(far, chunks=20))
+    with pytest.raises(ValueError, match="sample_weight holds 1e\\+308"):
+        clone(estimator).fit(X, y, sample_weight=np.full(60, 1e308))
+    cell = X.copy()
+    cell[2, 1] = -1e200
+    with pytest.raises(ValueError, match="column 1 holds -1e\\+200"):
+        clone(estimator).fit(cell, y)
+
+
+def test_a_stream_that_waits_says_what_helps(wide):
+    X, y = wide
+    model = JointReduction(1).partial_fit(X, y)
+    with pytest.raises(
+        NotFittedError, match=r"30 rows, 60 columns. Remedies: more rows, or shrinkage in \(0, 1\]"
+    ):
+        model.transform(X)
+    assert model.set_params(shrinkage=0.1).partial_fit(X, y).transform(X).shape == (30, 1)

@@ -358,10 +358,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         problem = self._problem()
         c = centre(self._stream)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
-        if self.shrinkage is None and c.rows <= max(problem.blocks.widths):
-            shrinkage = [0.0] * len(problem.blocks)  # refused: more rows may come
+        widest = max(problem.blocks.widths)
         try:
             check_varies(variance)
+            if self.shrinkage is None and self.whiten == "full" and c.rows <= widest:
+                msg = (
+                    f"more rows than columns are needed: {c.rows} rows, {widest} columns. Remedies: more rows, or "
+                    "shrinkage in (0, 1]"
+                )
+                raise _NotYetError(msg)
             solution = solve_moments(problem, c, whiteners_of(problem, c, shrinkage))
         except (SingularCovarianceError, ConstantResponseError) as reason:
             raise _NotYetError(str(reason)) from reason

@@ -62,7 +62,7 @@ class Encoded:
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
         if not all_finite(found):
-            raise overflow_error(X, self.labels)
+            raise overflow_error(X, self.labels, y=y, sample_weight=weights)
         return found
 
 
@@ -168,7 +168,7 @@ class Source:
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce_rows(statistic, *arrays, chunk=chunk)
         if not all_finite(total):
-            raise overflow_error(self.X, self.labels)
+            raise overflow_error(self.X, self.labels, sample_weight=self.weights)
         return total
 
     def shift(self) -> Array:

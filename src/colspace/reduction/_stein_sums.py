@@ -317,5 +317,5 @@ def reduce_stein(plan: Any, X: Any, y: Any, weights: Any = None, labels: Any = N
     with np.errstate(over="ignore", invalid="ignore"):
         total = reduce_rows(plan, *arrays, chunk=max(256, CHUNK_BYTES // (8 * X.shape[1])))
     if not all_finite(total):
-        raise overflow_error(X, labels)
+        raise overflow_error(X, labels, sample_weight=weights)
     return total
