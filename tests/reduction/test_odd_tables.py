@@ -24,6 +24,7 @@ from colspace import (
 from colspace._response import rank_transform
 from colspace.reduction import _joint_fit as joint_module
 from colspace.reduction import _span as span_module
+from colspace.reduction._proxies import Unfolded, threshold_counts, threshold_rank
 from colspace.scores import GaussianScore
 
 ids = lambda e: type(e).__name__
@@ -287,3 +288,39 @@ def test_a_stream_that_waits_says_what_helps(wide):
     ):
         model.transform(X)
     assert model.set_params(shrinkage=0.1).partial_fit(X, y).transform(X).shape == (30, 1)
+
+
+# ------------------------------------------------------------------------------------------------ noise
+
+
+def test_the_edge_of_the_noise():
+    owner = np.array([-1, 0, 0])
+    for widths, rows, columns in ((None, 2, 3), ((8,), 8, 1 + 2 * 4)):
+        edge = 1.05 * (np.sqrt(rows) + np.sqrt(columns)) / np.sqrt(50)
+        for factor, found in ((0.999, 0), (1.001, 1)):
+            matrix = np.array([[edge * factor, 0.0, 0.0], [0.0, 0.1 * edge, 0.0]])
+            unfolded = [Unfolded(matrix, owner, np.array([0, 0, 1]))]
+            assert threshold_rank(unfolded, 50, 2, widths) == found
+
+
+def test_thresholds_of_folds_know_how_many_rows_they_have(tall, monkeypatch):
+    seen = []
+
+    def spy(unfolded, count, *args, **options):
+        seen.append(count)
+        return threshold_counts(unfolded, count, *args, **options)
+
+    monkeypatch.setattr(joint_module, "threshold_counts", spy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        JointReduction(1, whiten="diagonal", n_selected="auto").fit(*tall)
+    assert set(seen[:-1]) == {48.0}
+    assert seen[-1] == 60
+
+
+@pytest.mark.parametrize("whiten", ["full", "diagonal", None])
+def test_means_and_deviations_of_a_wide_table(whiten, wide):
+    X, y = wide
+    model = JointReduction(1, whiten=whiten, shrinkage=0.5 if whiten == "full" else None).fit(X, y)
+    np.testing.assert_allclose(model.mean_, X.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(model.scale_, X.std(axis=0))
