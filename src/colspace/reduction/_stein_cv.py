@@ -17,6 +17,7 @@ from .._validation import check_table, check_weights
 from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
 from ._linear import LinearReductionMixin
+from ._source import weighted_rows
 from ._stein import SteinReduction
 from ._stein_fit import response_rank
 from ._stein_folds import fold_errors
@@ -112,22 +113,26 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,), array (n, q) or class labels; rows that are NaN are unlabelled
         sample_weight : array (n,), optional
-            A weight of two counts a row twice, zero leaves it out; folds are of rows.
+            A weight of two counts a row twice, zero leaves it out; folds are of rows. A splitter sees all labelled
+            rows, those of weight zero among them.
         """
         X = check_table(self, X, reset=True, min_rows=2)
         if y is None:
             make_encoder(None, self.response, caller=type(self).__name__)
         ridges, weights = check_grid("ridges", self.ridges), check_grid("weights", self.weights)
         row_weights = check_weights(sample_weight, X)
+        cv = 5 if self.cv is None else self.cv
         y, response = read_response(y, self.response)
         if not is_dask(X):
             check_consistent_length(X, y)
+            if isinstance(cv, int | np.integer):  # a splitter may number the rows as they are
+                X, y, row_weights = weighted_rows(row_weights, X, y)
             if (known := labelled_rows(y).sum()) < 2:
                 msg = f"{known} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
                 raise ValueError(msg)
         model = self._model("auto", 0.0, response)
         model._copy_names(self)
-        folds = model._folds_of(X, y, row_weights, self.cv)
+        folds = model._folds_of(X, y, row_weights, cv)
         labeled, rest = folds.tables.whole.labeled, folds.tables.whole.rest
         if (ridges == 0).any() and labeled.rows + rest.rows <= self.n_features_in_:
             raise SingularCovarianceError(ZERO_RIDGE)
