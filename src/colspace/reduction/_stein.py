@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
-from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
+from ._stein_folds import held_out_rank
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -53,7 +53,6 @@ from ._stein_sums import (
     lazy_encoder,
     no_response,
     reduce_stein,
-    ridge_unit,
     span_law,
     stein_from_sums,
     stein_from_tables,
@@ -368,37 +367,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.unlabeled_weight, str):
             return not labelled_rows(y).all()
         return self.unlabeled_weight > 0
-
-    def _copy_names(self, other: Any) -> None:
-        """Take over the table that another estimator has checked."""
-        self.n_features_in_ = other.n_features_in_
-        if hasattr(other, "feature_names_in_"):
-            self.feature_names_in_ = other.feature_names_in_
-
-    def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
-        """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
-        # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, weights=weights, codes=2)
-        assert encoder is not None
-        span = self._span(X, weights, ridged=True)
-        if span is not None:
-            X = span.source.X
-        plan = self._gaussian_plan(X, y, encoder, weights)
-        labels = None if span is not None else column_labels(self)
-        if is_dask(X):
-            if not isinstance(cv, Integral):
-                msg = f"cv={cv!r}: folds of a Dask collection are dealt out in turn; give their number"
-                raise TypeError(msg)
-            tables = reduce_stein(FoldedPlan(plan, int(cv)), X, y, weights, labels)
-        else:
-            tables = split_tables(plan, X, y, weights, cv, labels)
-        _, covariance, _ = gaussian_moments(tables.whole)
-        if span is not None:
-            scale, unit = np.ones(X.shape[1]), span.unit
-        else:
-            scale = column_scale(covariance, standardize=self.standardize)
-            unit = ridge_unit(covariance, standardize=self.standardize)
-        return CrossFolds(tables, scale, unit, encoder.labels, self.n_features_in_)
 
     def _finish_sums(
         self,
