@@ -17,7 +17,6 @@ from .._blocks import parse_blocks
 from .._response import (
     ResponseEncoder,
     check_varies,
-    holds_labels,
     make_encoder,
     read_response,
     warn_heavy_tails,
@@ -34,7 +33,7 @@ from .._validation import (
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
-from ._source import Source, all_classes, column_shift, response_units, weighted_rows
+from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
 from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
@@ -46,10 +45,12 @@ from ._stein_sums import (
     ScorePlan,
     SteinMoments,
     column_scale,
+    fitted_score,
     gaussian_law,
     gaussian_moments,
     known,
     labelled_rows,
+    lazy_encoder,
     reduce_stein,
     ridge_unit,
     span_law,
@@ -287,11 +288,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return isinstance(self.score_model, ScoreModel) and self.score_model.is_given
 
     def _gaussian(self) -> bool:
-        return (
-            self.score_model == "gaussian"
-            if isinstance(self.score_model, str)
-            else isinstance(self.score_model, GaussianScore)
-        )
+        given = self.score_model
+        return given == "gaussian" if isinstance(given, str) else isinstance(given, GaussianScore)
 
     def _encoder(
         self,
@@ -311,16 +309,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             return None, np.full(X.shape[0], np.nan)
         name = type(self).__name__
         if is_dask(X):
-            start = sample_rows(X, y, weights=weights)[1]
-            mask = labelled_rows(start)
-            if not mask.any():
-                msg = "the first partition has no labelled row; put some there, so that the response can be read"
-                raise ValueError(msg)
-            labels = known(start, mask)
-            if holds_labels(labels, response):
-                classes = all_classes(y, weights, gaps=True)
-            options: dict[str, Any] = {"classes": classes, "caller": name, "codes": codes}
-            return make_encoder(labels, response, streaming=True, **options), y
+            return lazy_encoder(X, y, response, weights, caller=name, codes=codes), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -347,10 +336,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             warn_heavy_tails(Y)
         if streaming:
             return encoder, y
-        full = Y
-        if not mask.all():  # gaps stay gaps
-            full = np.full((len(mask), Y.shape[1]), np.nan)
-            full[mask] = Y
+        full = np.full((len(mask), Y.shape[1]), np.nan)  # gaps stay gaps
+        full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
     def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any) -> GaussianPlan:
@@ -371,20 +358,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.score_model, str):
             score, self.held_out_log_density_ = choose_score(X, rng=self.random_state, sample_weight=weights)
             return score
-        score = clone(self.score_model)
-        rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
-        if is_dask(X) and score.is_given:
-            score.fit(rows)
-        else:
-            score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
-        shape = np.shape(score.score_function(rows))
-        if shape != rows.shape:
-            msg = (
-                f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
-                f"score per row and column, {rows.shape}"
-            )
-            raise ValueError(msg)
-        return score
+        return fitted_score(clone(self.score_model), X, weights)
 
     def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
         if encoder is None or self.unlabeled_weight == "paper":

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._overflow import overflow_error
-from .._response import ResponseEncoder, is_gap
+from .._response import ResponseEncoder, holds_labels, is_gap, make_encoder
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._validation import ConstantColumnWarning
+from .._validation import ConstantColumnWarning, sample_rows
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
-from ._source import Encoded
+from ._source import Encoded, all_classes
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -52,6 +52,35 @@ def known(y: Any, mask: Mask) -> Any:
         if all(issubclass(k, int | float | np.number) and k is not bool for k in kinds):
             return kept.astype(np.float64)
     return kept
+
+
+def lazy_encoder(X: Any, y: Any, response: Any, weights: Any, *, caller: str, codes: int) -> ResponseEncoder:
+    """The encoder of a response with gaps beside a Dask collection, from a sample; its classes are those of all rows."""
+    start = sample_rows(X, y, weights=weights)[1]
+    mask = labelled_rows(start)
+    if not mask.any():
+        msg = "the first partition has no labelled row; put some there, so that the response can be read"
+        raise ValueError(msg)
+    labels = known(start, mask)
+    classes = all_classes(y, weights, gaps=True) if holds_labels(labels, response) else None
+    return make_encoder(labels, response, classes=classes, streaming=True, caller=caller, codes=codes)
+
+
+def fitted_score(score: ScoreModel, X: Any, weights: Any = None) -> ScoreModel:
+    """A score model fitted to the rows, its scores checked to be one per row and column."""
+    rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
+    if is_dask(X) and score.is_given:
+        score.fit(rows)
+    else:
+        score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
+    shape = np.shape(score.score_function(rows))
+    if shape != rows.shape:
+        msg = (
+            f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
+            f"score per row and column, {rows.shape}"
+        )
+        raise ValueError(msg)
+    return score
 
 
 @dataclass(frozen=True)
