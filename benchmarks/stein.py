@@ -22,7 +22,7 @@ from colspace.experiments._stein_sim import LAWS, fitted_score
 from colspace.metrics import procrustes_distance
 from colspace.scores import GaussianScore, KernelScore
 
-PUBLISHED = {"whiten": False, "whiten_response": False}
+PUBLISHED = {"whiten": False, "whiten_response": False, "standardize": False}
 
 
 def cpu(f: Callable[[], Any], repeat: int = 3) -> float:

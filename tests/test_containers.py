@@ -710,3 +710,16 @@ def test_a_warning_is_not_made_of_containers(data):
             as_table(TABLES[container](X))
             as_column(RESPONSES["polars"](y))
     assert scores is colspace.scores
+
+
+@pytest.mark.parametrize("container", ["pandas", "pandas nullable", "polars", "pyarrow"])
+def test_a_wide_frame_is_read_whole(container):
+    names = [f"c{j}" for j in range(3000)]
+    X = np.arange(6000.0).reshape(2, 3000)
+    frames = {
+        "pandas": lambda: pd.DataFrame(X, columns=names),
+        "pandas nullable": lambda: pd.DataFrame(X, columns=names).astype("Float64"),
+        "polars": lambda: pl.DataFrame(X, schema=names),
+        "pyarrow": lambda: pl.DataFrame(X, schema=names).to_arrow(),
+    }
+    np.testing.assert_array_equal(as_table(frames[container]()).values, X)

@@ -22,6 +22,7 @@ from scipy import sparse
 from ._rows import is_dask
 
 _SHOWN = 5  # columns in a message
+_PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8, nw.UInt8)
 _WIDE = (nw.Int128, nw.UInt128)
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
@@ -115,7 +116,10 @@ def as_column(y: Any, name: str = "y") -> Column:
     if not isinstance(found, nw.DataFrame):
         return Column(_plain_column(_asarray(y, name), name))
     labels = _column_names(y)
-    parts = [_series_column(found[:, j], f"column {labels[j]!r} of {name}") for j in range(found.shape[1])]
+    parts = [
+        _series_column(column, f"column {label!r} of {name}")
+        for label, column in zip(labels, found.iter_columns(), strict=True)
+    ]
     if not parts:
         return Column(np.empty(found.shape))
     kinds = [part.values.dtype for part in parts]
@@ -228,11 +232,17 @@ def _frame_values(X: Any, frame: nw.DataFrame[Any], name: str) -> Any:
             return _plain_array(X.to_numpy(dtype=np.result_type(*kinds)), name)
         if all(getattr(k, "fill_value", None) == 0 for k in kinds):  # sparse columns
             return canonical(X.sparse.to_coo(), name)
+        if all(getattr(k, "kind", "O") in "biuf" and not hasattr(k, "fill_value") for k in kinds):  # nullable
+            short = {getattr(k, "numpy_dtype", k) for k in kinds} == {np.dtype(np.float32)}
+            return X.to_numpy(dtype=np.float32 if short else np.float64, na_value=np.nan)
+    elif len(found := set(frame.schema.values())) == 1 and found <= set(_PLAIN):
+        whole = frame.to_numpy()
+        if whole.dtype.kind in "biuf":
+            return whole
     labels = _column_names(X)
     bad: list[str] = []
     columns = []
-    for j, label in enumerate(labels):
-        column = frame[:, j]
+    for label, column in zip(labels, frame.iter_columns(), strict=True):
         values, what = _numbers(column, label)
         if values is None:
             bad.append(f"{label!r} ({what})")
@@ -247,7 +257,7 @@ def _frame_values(X: Any, frame: nw.DataFrame[Any], name: str) -> Any:
     return _plain_array(out, name)
 
 
-def _numbers(column: nw.Series[Any], label: Any) -> tuple[NDArray[Any] | None, str]:
+def _numbers(column: Any, label: Any) -> tuple[NDArray[Any] | None, str]:
     """The numbers of a column, or None and what it holds instead."""
     kind = column.dtype
     if kind.is_numeric() or kind == nw.Boolean:
@@ -263,7 +273,7 @@ def _numbers(column: nw.Series[Any], label: Any) -> tuple[NDArray[Any] | None, s
     return (_object_numbers(cells), "") if odd is None else (None, odd.__name__)
 
 
-def series_numbers(column: nw.Series[Any]) -> NDArray[Any]:
+def series_numbers(column: Any) -> NDArray[Any]:
     """A column of numbers or booleans: as it is without gaps, else floats with NaN."""
     kind = column.dtype
     gaps = column.null_count() > 0
@@ -414,7 +424,7 @@ def _plain_column(y: NDArray[Any], name: str) -> NDArray[Any]:
     return _common_float(y)
 
 
-def _series_column(column: nw.Series[Any], name: str) -> Column:
+def _series_column(column: Any, name: str) -> Column:
     kind = column.dtype
     if column.name and " of " not in name:
         name = f"{name} ({column.name!r})"

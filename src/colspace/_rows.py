@@ -166,7 +166,7 @@ def sum_delayed(tasks: Sequence[Any]) -> Any:
 
     while len(tasks) > 1:
         groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
-        tasks = [dask.delayed(_sum_kept, pure=False)(group) for group in groups]
+        tasks = [dask.delayed(_sum_kept, pure=False)(*group) for group in groups]
     # arrays in memory travel with the tasks, so that those of a lost worker can be done again
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
@@ -191,13 +191,22 @@ class Partitions:
         once = dask.delayed(prepare, pure=False, traverse=False) if prepare is not None else None
         return cls(tuple(zip(*dask_partitions(*arrays), strict=True)), once)
 
-    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Delayed ``function(*arguments, *arrays)`` of every partition, whose number stands in its errors."""
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Delayed ``function(*arguments, *arrays)`` of every partition, whose number stands in its errors.
+
+        ``each``, one per partition, stands between the arguments and the arrays.
+        """
         import dask
 
         task = dask.delayed(_in_partition, pure=False)
-        first = (self.prepare, function, len(arguments), *arguments)
-        return [task(i, *first, *part) for i, part in enumerate(self.parts)]
+        own: Sequence[tuple[Any, ...]] = [()] * len(self.parts) if each is None else [(e,) for e in each]
+        n = len(arguments) + (each is not None)
+        first = (self.prepare, function, n, *arguments)
+        return [
+            task(i, *first, *mine, *part) for i, (mine, part) in enumerate(zip(own, self.parts, strict=True))
+        ]
 
 
 def _in_partition(number: int, prepare: Any, function: Callable[..., Any], n: int, *rest: Any) -> Any:
@@ -230,7 +239,7 @@ def named_partition(number: int) -> Iterator[None]:
         raise named from error
 
 
-def _sum_kept(parts: list[S | None]) -> S | None:
+def _sum_kept(*parts: S | None) -> S | None:
     kept = [p for p in parts if p is not None]
     return _sum(kept) if kept else None
 

@@ -118,7 +118,8 @@ def check_weights(sample_weight: Any, X: Any) -> Array | None:
     sample_weight = as_column(sample_weight, "sample_weight").values
     if is_dask(X):
         weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.ndim != 1 or not (np.isnan(X.shape[0]) or weight.shape[0] == X.shape[0]):
+        rows = X.shape[0] if isinstance(X.shape[0], int | float) else np.nan  # a frame does not know
+        if weight.ndim != 1 or not (np.isnan(rows) or weight.shape[0] == rows):
             msg = f"sample_weight.shape == {weight.shape}, expected {(X.shape[0],)}; give one weight per row"
             raise ValueError(msg)
         assert_all_finite(weight, input_name="sample_weight")

@@ -125,6 +125,51 @@ def test_topics_equal_the_library(files, texts, name):
     assert_allclose(atoms["times_std"], model.coef_[0] * words.std(axis=0))
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_saved_model_reads_gaps_as_its_fit_did(files, texts, name):
+    """Empty cells of categories and texts: the loaded pipeline on the file equals the model on rows encoded by hand."""
+    table = texts.assign(
+        more=texts["town"].where(texts.index % 5 > 0), note=texts["note"].where(texts.index % 11 > 0)
+    )
+    table["code"] = np.where(table["age"] > 40, "7", np.where(table["age"] > 30, "8", "x"))
+    table.to_csv("t.csv", index=False)
+    table.to_parquet("t.parquet")
+    options = ["-y", "kind", "-t", "note", "-t", "more", "-c", "age,paid,town,code", "-r", "2", "--test", "0"]
+    run(name, *options, "--out", "o", "--save", "m.skops")
+    pipeline = load("m.skops")
+    words = table["note"].fillna("") + " " + table["more"].fillna("")
+    parts = [pipeline[0].named_transformers_[part][-1] for part in ("atoms", "numbers", "categories")]
+    numbers = table[["age", "paid"]].astype(float)
+    levels = table[["town", "code"]].fillna("missing")
+    encoded = sparse.hstack(
+        [parts[0].transform(words), parts[1].transform(numbers), parts[2].transform(levels)], format="csr"
+    )
+    assert "missing" in parts[2].categories_[0]
+    expected = pipeline[-1].predict_proba(encoded)
+    again = pd.read_csv(name) if name == "t.csv" else pd.read_parquet(name)
+    assert_allclose(pipeline.predict_proba(again), expected, rtol=1e-10)
+    rows = np.flatnonzero(table["town"].isna())
+    assert_allclose(pipeline.predict_proba(again.iloc[rows]), expected[rows], rtol=1e-10)  # gaps only
+    few = again.iloc[np.flatnonzero(table["code"] != "x")]
+    as_numbers = few.assign(code=few["code"].astype(float))  # as a smaller file is read
+    assert_allclose(pipeline.predict_proba(as_numbers), expected[table["code"] != "x"], rtol=1e-10)
+    with pytest.raises(ValueError, match="NaN"):  # numbers with gaps are refused, by the fit too
+        pipeline.predict_proba(again.assign(age=again["age"].where(again.index > 3)))
+
+
+def test_a_saved_model_of_numbers_reads_gaps_as_its_fit_did(files, images):
+    table = images.assign(town=np.where(images["digit"] == 3, None, "Rome"), yes=images["p20"] > 5)
+    table.to_csv("d.csv", index=False)
+    run("d.csv", "-y", "digit", "-c", "town,yes", "-r", "2", "--test", "0", "--out", "o", "--save", "m.skops")
+    pipeline, read = load("m.skops"), pd.read_csv("d.csv")
+    filled = read.assign(town=read["town"].fillna("missing"))
+    assert_allclose(pipeline.predict_proba(read), pipeline.predict_proba(filled), rtol=1e-12)
+    scores = json.loads((files / "o" / "scores.json").read_text())["scores"]["supervised dictionary"]
+    assert (pipeline.predict(read) == read["digit"]).mean() == scores["accuracy"]
+    with pytest.raises(ValueError, match="NaN"):
+        pipeline.predict(read.assign(p3=read["p3"].where(read.index > 3)))
+
+
 def test_topics_are_printed_beside_the_peers(files):
     text = run("t.csv", *TEXT, "--drop", "id", "--out", "o").stdout
     for word in (

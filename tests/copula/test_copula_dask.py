@@ -15,9 +15,9 @@ from dask.callbacks import Callback
 from scipy import sparse
 from sklearn.base import clone
 
-from colspace import CopulaImputer
+from colspace import ConstantColumnWarning, CopulaImputer
 from colspace.copula import _fit, _passes
-from colspace.copula._em import step
+from colspace.copula._step import step
 from colspace.moments import _quantiles
 
 
@@ -58,11 +58,12 @@ def collections(X, w):
         "array": (array, w),
         "array by columns": (da.from_array(X, chunks=(100, 3)), da.from_array(w, chunks=45)),
         "frame": (parts.drop(columns="w"), parts["w"]),
+        "frame and array": (parts.drop(columns="w"), w),
         "csr": (array.map_blocks(csr, dtype=float, meta=sparse.csr_matrix((0, 8))), w),
     }
 
 
-@pytest.mark.parametrize("kind", ["array", "array by columns", "frame", "csr"])
+@pytest.mark.parametrize("kind", ["array", "array by columns", "frame", "frame and array", "csr"])
 @pytest.mark.parametrize("options", [{}, {"method": "paper"}], ids=["ep", "paper"])
 def test_fit_equals_that_in_memory(table, kind, options):
     w = np.random.default_rng(1).integers(0, 4, len(table)).astype(float)
@@ -147,6 +148,14 @@ def test_errors_name_the_partition_and_the_column(table):
         model().fit(da.from_array(table, chunks=(100, -1)), sample_weight=w)
     with pytest.raises(ValueError, match="no rows"):
         model().fit(da.from_array(table, chunks=(100, -1)), sample_weight=da.zeros(len(table), chunks=100))
+
+
+def test_constant_columns_are_left_out(table):
+    X = np.column_stack([np.full(len(table), 3.0), table])
+    with pytest.warns(ConstantColumnWarning):
+        far = model().fit(da.from_array(X, chunks=(100, -1)))
+    np.testing.assert_allclose(far.correlation_[1:, 1:], model().fit(table).correlation_, atol=1e-8)
+    assert not far.loadings_[0].any()
 
 
 # ---------------------------------------------------------------- processes

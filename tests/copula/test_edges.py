@@ -9,13 +9,14 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from colspace import ConstantColumnWarning, CopulaImputer
-from colspace.copula import _em, error_bound, pool
-from colspace.copula._em import LEAST, State, extrapolate, iterate, maximise
+from colspace.copula import _em, _step, error_bound, pool
+from colspace.copula._em import LEAST, extrapolate, iterate, maximise
 from colspace.copula._encode import distinct_values, known_rows
 from colspace.copula._estep import Factors, Rows, cavity, posterior, signal
 from colspace.copula._fit import CopulaModel, principal_factors
 from colspace.copula._marginals import NodeSums, build_chain, move
 from colspace.copula._predict import row_laws, row_log_likelihood
+from colspace.copula._step import State
 from colspace.copula._truncated import truncated_moments
 from colspace.copula._values import column_of
 
@@ -315,8 +316,8 @@ def test_a_column_without_loadings_keeps_its_unit_variance():
     start = replace(state, factors=replace(state.factors, W=W))
     k, p = 2, 8
     second = np.tile(50.0 * np.eye(k)[np.triu_indices(k)], (p, 1))
-    sums = _em.Sums(
-        _em.FactorSums(50, second, 50.0 * W, 50.0 * np.eye(k)[np.triu_indices(k)]),
+    sums = _step.Sums(
+        _step.FactorSums(50, second, 50.0 * W, 50.0 * np.eye(k)[np.triu_indices(k)]),
         np.full(p, 50.0),
         np.full(p, 50.0),
         np.zeros(p),

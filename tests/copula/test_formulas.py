@@ -10,17 +10,7 @@ from scipy.stats import norm, truncnorm
 
 from colspace import CopulaImputer
 from colspace.copula import _predict
-from colspace.copula._em import (
-    Block,
-    State,
-    _knot_sums,
-    extrapolate,
-    maximise,
-    prune,
-    shrink,
-    start_sites,
-    step,
-)
+from colspace.copula._em import extrapolate, maximise, prune, shrink
 from colspace.copula._encode import distinct_values, known_rows, training_block
 from colspace.copula._estep import Factors, Rows, cavity, pack, posterior, signal, unpack
 from colspace.copula._fit import CopulaModel, leading_vectors, principal_factors, signal_variance
@@ -28,6 +18,7 @@ from colspace.copula._marginals import NodeSums, build_chain, move, rescaled
 from colspace.copula._paper import paper_step
 from colspace.copula._passes import LocalRows
 from colspace.copula._predict import Gaps, draws, interval_ends, row_laws
+from colspace.copula._step import Block, State, _knot_sums, start_sites, step
 from colspace.copula._values import Column, column_of, empirical_column
 
 

@@ -11,12 +11,12 @@ from sklearn.pipeline import make_pipeline
 
 from colspace import CopulaImputer
 from colspace.copula import _fit
-from colspace.copula._em import State, start_sites, start_table, step
 from colspace.copula._encode import distinct_values, training_block
 from colspace.copula._estep import Factors, Work
 from colspace.copula._marginals import build_chain
 from colspace.copula._paper import paper_step
 from colspace.copula._predict import row_log_likelihood
+from colspace.copula._step import State, start_sites, start_table, step
 
 
 def mixed(n=90, seed=0):

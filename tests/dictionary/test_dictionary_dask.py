@@ -3,6 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from colspace import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
 from colspace.dictionary import _losses as losses
@@ -83,24 +86,35 @@ def test_starts():
         start_nmf(obj.make_problem(-remote.X, local.Y), 2, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("options", [{}, {"positive": True}, {"model": "feature", "positive": True}])
-def test_the_classifier_never_holds_the_table(options):
+@pytest.mark.parametrize(
+    "options", [{"model": "feature", "positive": True}, {"solver": "bcd"}, {"solver": "bcd", "l1": 0.01}]
+)
+def test_solvers_that_keep_codes_take_a_table_whose_codes_are_no_more_than_a_partition(options):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.gamma(1.0, size=(120, 12)), columns=[f"x{j}" for j in range(12)])
+    X = pd.DataFrame(rng.gamma(1.0, size=(120, 40)), columns=[f"x{j}" for j in range(40)])
     y = np.where(X["x0"] > X["x1"], "more", "less")
     dd = pytest.importorskip("dask.dataframe")
-    model = SupervisedDictionaryClassifier(3, covariates=["x11"], random_state=0, **options)
-    here = model.fit(X, y)
-    local = here.predict_proba(X), here.transform(X), here.reconstruct(X)
+    model = SupervisedDictionaryClassifier(3, covariates=["x11"], random_state=0, max_iter=5, **options)
     remote = dd.from_pandas(X, npartitions=4)
-    there = model.fit(remote, dd.from_pandas(pd.Series(y), npartitions=4))
-    for a, b in zip(
-        local, (there.predict_proba(remote), there.transform(remote), there.reconstruct(remote)), strict=True
+    with pytest.warns(ConvergenceWarning):
+        here = clone(model).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        there = clone(model).fit(remote, dd.from_pandas(pd.Series(y), npartitions=4))
+    for method in ("predict_proba", "transform", "reconstruct", "decision_function", "predict_log_proba"):
+        lazy = getattr(there, method)(remote)
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_allclose(lazy, getattr(here, method)(X), rtol=1e-6, atol=1e-8)
+    with pytest.raises(
+        ValueError, match=r"keeps codes of all rows: 7 numbers for each of 120 rows.*Remedies"
     ):
-        np.testing.assert_allclose(a, b, atol=1e-2)
-    array = da.from_array(X.to_numpy(), chunks=(50, 5))
-    numbers = SupervisedDictionaryRegressor(2, random_state=0).fit(array, X["x0"].to_numpy())
-    assert numbers.score(array, X["x0"]) > 0.9
-    holes = da.where(array > 4.0, np.nan, array)
-    with pytest.raises(ValueError, match="X contains NaN"):
-        model.fit(holes, y)
+        clone(model).fit(dd.from_pandas(X[["x0", "x1", "x2", "x11"]], npartitions=4), y)
+    regressor = SupervisedDictionaryRegressor(3, random_state=0, solver="bcd")
+    with pytest.raises(ValueError, match=r"keeps codes of all rows.*solver='lbfgs'"):
+        regressor.fit(da.from_array(X.to_numpy(), chunks=(5, 40)), X["x0"])
+    sparse_blocks = da.from_array(X.to_numpy(), chunks=(60, 40)).map_blocks(sparse.csr_array)
+    names = {"covariates": [11], "max_iter": 3}
+    with pytest.warns(ConvergenceWarning):
+        dense = clone(model).set_params(**names).fit(X.to_numpy(), y)
+    with pytest.warns(ConvergenceWarning):
+        spread = clone(model).set_params(**names).fit(sparse_blocks, y)
+    np.testing.assert_allclose(spread.components_, dense.components_, rtol=1e-6, atol=1e-8)

@@ -125,6 +125,22 @@ def test_weights_are_repetitions_and_quantiles_invert_the_cdf(rows, chunk):
         assert np.isnan(found.cdf([0.0])).all()
 
 
+def test_compact_summaries_are_one_set_of_points_and_say_what_that_cost(small):
+    x = np.random.default_rng(0).standard_normal((7000, 2))
+    found = reduce_rows(quantile_summary, x, chunk=500)
+    one = found.compact()
+    for j, column in enumerate(one.columns):
+        assert len(found[j].parts) > 1
+        assert len(column.parts) == 1
+        assert len(column.values) <= small
+        assert found[j].error < column.error <= found[j].error + 0.5 / (small - 2)
+        off = np.abs(column.cdf(x[:200, j]) - brute_cdf(x[:, j], np.ones(7000), x[:200, j])).max()
+        assert off <= column.error
+    again = quantile_summary(x[:50]).compact()
+    assert again.exact.all()
+    np.testing.assert_array_equal(again[0].values, np.sort(x[:50, 0]))
+
+
 def test_columns_have_their_own_gaps_and_summaries_of_other_widths_do_not_merge():
     X = np.array([[1.0, np.nan], [2.0, 5.0], [np.nan, 4.0]])
     found = quantile_summary(X)

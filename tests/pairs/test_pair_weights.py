@@ -205,6 +205,12 @@ def test_weights_travel_with_a_table_through_a_search():
         cross_val_score(model, PairTable(A, B, kept, "observed"), cv=folds, scoring=scorer),
         rtol=1e-9,
     )
+    fitted, double = model.fit(table), weight.copy()
+    double.data = 1.0 + np.arange(Y.nnz) % 2
+    errors = (Y.data - fitted.predict()[Y.nonzero()]) ** 2
+    assert scorer(fitted, PairTable(A, B, Y, "observed", double)) == pytest.approx(
+        -np.average(errors, weights=double.data), rel=1e-9
+    )
     search = GridSearchCV(model, {"n_components": [1, 2]}, cv=folds, scoring=pair_scorer("recall", 5))
     best = search.fit(table).best_estimator_
     assert best.mask_.nnz == kept.nnz
@@ -279,3 +285,21 @@ def test_features_that_overflow_are_named(E):
     frame.loc["a", "x"], frame.loc["d", "x"] = -1e201, 0.0
     with pytest.raises(ValueError, match=r"column 'x' has the value -1e\+201 \(entity 'a'\)"):
         clone(E).fit(frame, B, Y)
+
+
+@pytest.mark.parametrize("E", [FIXED, BilinearPairRegressor(2)], ids=repr)
+def test_scores_in_any_units(E):
+    A, B, Y, _ = small()
+    plain = clone(E).fit(A, B, Y).predict(A)
+    for unit in (1e-100, 1e100):
+        np.testing.assert_allclose(
+            clone(E).fit(A, B, Y * unit).predict(A) / unit, plain, rtol=1e-6, atol=1e-9
+        )
+    Y[2, 5] = -1e200
+    with pytest.raises(ValueError, match=r"left entity 2 and right entity 5 has the score -1e\+200"):
+        clone(E).fit(A, B, Y)
+
+
+def test_tiny_scores_still_vary():
+    links = check_links(np.array([[1e-200, 3e-200], [0.0, 2e-200]]), None, (2, 2))
+    assert links.deviation == pytest.approx(np.std([1, 3, 0, 2]) * 1e-200)

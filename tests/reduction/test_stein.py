@@ -14,7 +14,7 @@ from colspace.datasets import make_multiple_response
 from colspace.metrics import procrustes_distance
 from colspace.reduction._stein_path import GaussianPath
 from colspace.reduction._stein_sums import stein_from_tables
-from colspace.scores import GaussianScore, ScoreModel, StudentScore
+from colspace.scores import GaussianScore, KernelScore, ScoreModel, StudentScore
 
 SAME = 1e-9
 
@@ -224,6 +224,18 @@ def test_a_given_law_streams_and_takes_dask(half, order):
     assert difference(whole, stream) < SAME
     assert difference(whole, lazy) < SAME
     assert whole.score_model_.df_ == 8.0
+
+
+@pytest.mark.parametrize("score_model", [StudentScore(), "auto"])
+def test_laws_are_fitted_to_partitions(score_model):
+    X, Y, _ = make_multiple_response(600, 8, 6, 2, law="student", df=5.0, rng=0)
+    options = {"score_model": score_model, "random_state": 0}
+    near = SteinReduction(2, **options).fit(X, Y)
+    far = SteinReduction(2, **options).fit(
+        da.from_array(X, chunks=(150, 8)), da.from_array(Y, chunks=(150, 6))
+    )
+    assert type(near.score_model_) is type(far.score_model_)
+    assert difference(near, far) < 1e-6
 
 
 def test_every_way_to_leave_a_label_out(data):
@@ -468,7 +480,7 @@ def test_what_needs_rows_in_memory(data):
     X, Y, _ = data
     lazy = da.from_array(X, chunks=(200, 8))
     with pytest.raises(TypeError, match="rows in memory"):
-        SteinReduction(score_model=StudentScore()).fit(lazy, da.from_array(Y, chunks=(200, 6)))
+        SteinReduction(score_model=KernelScore()).fit(lazy, da.from_array(Y, chunks=(200, 6)))
     with pytest.raises(TypeError, match="keeps a sparse table sparse"):
         SteinReduction(score_model=StudentScore()).fit(sparse.csr_array(X), Y)
     with pytest.raises(ValueError, match="partial_fit needs score_model='gaussian'"):

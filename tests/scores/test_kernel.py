@@ -296,6 +296,8 @@ def test_a_weight_of_two_is_a_row_twice(method, curl_free, p):
     np.testing.assert_allclose(again.score_function(rows), weighted.score_function(rows), rtol=1e-9)
     plain = clone(model).fit(X[w > 0]).score_function(rows)
     assert np.abs(plain - s).max() > 3 * tolerance * np.abs(s).max()
+    J = -finite_gradient(weighted.score_function, rows)
+    np.testing.assert_allclose(weighted.divergence(rows), np.trace(J, axis1=1, axis2=2), rtol=1e-5, atol=1e-6)
     if curl_free and method not in ("stein", "ssge"):
         np.testing.assert_allclose(
             finite_gradient(weighted.potential, rows), -weighted.score_function(rows), rtol=1e-6, atol=1e-7

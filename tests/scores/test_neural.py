@@ -201,6 +201,9 @@ def test_weights_of_rows(torch):
         clone(model).fit(X[w > 0], sample_weight=w[w > 0]).score_function(X), s
     )  # zero is absent
     assert np.abs(clone(model).fit(X[w > 0]).score_function(X) - s).max() > 1e-3
+    # at the start g = -z, whose weighted mean loss is exactly -p/2: half the variance less the divergence
+    few = NeuralScore(objective="exact", hidden=(8,), max_epochs=1, batch_size=99, random_state=0)
+    assert few.fit(X[:40], sample_weight=w[:40]).loss_curve_[0] == pytest.approx(-1.0, rel=1e-12)
     # one batch of all rows: the loss of weights is that of repeated rows
     fitted = clone(model).fit(X, sample_weight=w)
     repeated = np.repeat(X, w.astype(int), axis=0)

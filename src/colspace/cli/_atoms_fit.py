@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._atoms_table import Task
+from ._atoms_table import Task, as_levels, as_numbers, join_texts
 
 _WORDS_WRITTEN = 30  # words of each topic in the file
 
@@ -33,36 +33,49 @@ class Encoded:
 
 
 def encode(task: Task, rows: NDArray[np.intp], words: int, stop_words: str | None) -> Encoded:
-    """Fit an encoder on ``rows``: TF-IDF of text, covariates scaled or one-hot encoded; sparse stays sparse."""
+    """Fit an encoder on ``rows``: TF-IDF of text, covariates scaled or one-hot encoded; sparse stays sparse.
+
+    The encoder takes columns as they are read, gaps included, so that a saved one does with new rows what the fit did.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     parts: list[tuple[str, Any, Any]] = []
-    if task.text is None:
-        parts.append(("atoms", "passthrough", task.features))
-    else:
+    if task.texts:
         least = 2 if len(rows) > 2 else 1
         tfidf = TfidfVectorizer(min_df=least, max_features=words, stop_words=stop_words)
-        parts.append(("atoms", tfidf, task.text))
+        parts.append(("atoms", _after(join_texts, tfidf), task.texts))
+    else:
+        parts.append(("atoms", _after(as_numbers), task.features))
     if task.numbers:
-        parts.append(("numbers", StandardScaler(), task.numbers))
+        parts.append(("numbers", _after(as_numbers, StandardScaler()), task.numbers))
     if task.categories:
-        onehot = OneHotEncoder(drop="if_binary", handle_unknown="ignore", sparse_output=task.text is not None)
-        parts.append(("categories", onehot, task.categories))
-    encoder = ColumnTransformer(parts, sparse_threshold=0.0 if task.text is None else 1.0)
+        onehot = OneHotEncoder(drop="if_binary", handle_unknown="ignore", sparse_output=bool(task.texts))
+        parts.append(("categories", _after(as_levels, onehot), task.categories))
+    encoder = ColumnTransformer(parts, sparse_threshold=1.0 if task.texts else 0.0)
     try:
         X = encoder.fit_transform(task.frame.iloc[rows][task.used])
     except ValueError as error:
-        if task.text is not None and ("vocabulary" in str(error) or "no terms remain" in str(error)):
-            msg = f"--text {task.text}: no word stands in two of the {len(rows)} texts; name another column"
+        if task.texts and ("vocabulary" in str(error) or "no terms remain" in str(error)):
+            msg = (
+                f"--text {task.texts[0]}: no word stands in two of the {len(rows)} texts; name another column"
+            )
             raise ValueError(msg) from error
         raise
     fitted = encoder.named_transformers_
-    names = task.features if task.text is None else fitted["atoms"].get_feature_names_out().tolist()
+    names = fitted["atoms"][-1].get_feature_names_out().tolist() if task.texts else task.features
     width = len(names)
-    names = [*names, *task.numbers, *(_levels(fitted["categories"], task) if task.categories else ())]
+    names = [*names, *task.numbers, *(_levels(fitted["categories"][-1], task) if task.categories else ())]
     return Encoded(encoder, sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), names, width)
+
+
+def _after(function: Any, *steps: Any) -> Any:
+    """A pipeline that begins with a function of a DataFrame."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    return make_pipeline(FunctionTransformer(function), *steps)
 
 
 def _levels(onehot: Any, task: Task) -> list[str]:
@@ -201,7 +214,7 @@ def write_tables(model: Any, encoded: Encoded, task: Task, out: Path) -> list[Pa
     labels = [f"atom {k}" for k in range(len(raw.atoms))] + raw.covariate_names
     kinds = ["atom"] * len(raw.atoms) + ["covariate"] * len(raw.covariate_names)
     tables = {}
-    if task.text is None:
+    if not task.texts:
         atoms = pd.DataFrame(raw.atoms, columns=raw.names)
         number = "atom"
         while number in raw.names:
@@ -235,7 +248,7 @@ def draw(model: Any, encoded: Encoded, task: Task, image_shape: Any, out: Path) 
         model = copy(model)
         model.classes_ = np.array([f"{task.label}={c}" for c in model.classes_])
     displays: dict[str, Any] = {}
-    if task.text is not None:
+    if task.texts:
         displays["topics"] = TopicsDisplay.from_estimator(model, encoded.X, names=encoded.names)
     elif image_shape is not None:
         displays["atoms"] = AtomsDisplay.from_estimator(model, encoded.X, image_shape=image_shape)

@@ -17,12 +17,12 @@ _MOST_CLASSES = 100
 
 @dataclass(frozen=True)
 class Task:
-    """The columns of the dictionary (numbers, or text as one column), covariates, and the labels."""
+    """The columns of the dictionary (numbers, or texts), covariates, and the labels; the table is as it was read."""
 
     frame: Any
     label: str
     y: Any
-    text: str | None
+    texts: list[str]
     features: list[str]
     numbers: list[str]
     categories: list[str]
@@ -30,7 +30,7 @@ class Task:
     @property
     def used(self) -> list[str]:
         """Columns that the model reads."""
-        return [*([self.text] if self.text else self.features), *self.numbers, *self.categories]
+        return [*(self.texts or self.features), *self.numbers, *self.categories]
 
 
 def make_task(
@@ -55,14 +55,14 @@ def make_task(
     dropped = {names[j] for pattern in drop for j in parse_columns(pattern, len(names), names, what="--drop")}
     _check_once(label, texts, chosen, dropped)
     y = _labels(frame[label], label)
-    numbers, categories, frame = _covariates(frame, chosen)
+    numbers, categories = _covariates(frame, chosen)
     rest = [name for name in names if name not in {label, *texts, *chosen, *dropped}]
     if texts:
-        joined = _join(frame, texts)
+        _check_texts(frame, texts)
         if rest:
             shown = ", ".join(map(repr, rest[:8])) + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")
             warnings.warn(f"columns not used (name them in --covariates to use them): {shown}", stacklevel=2)
-        return Task(frame.assign(**{texts[0]: joined}), label, y, texts[0], [], numbers, categories)
+        return Task(frame, label, y, list(texts), [], numbers, categories)
     if not rest:
         msg = "no columns are left for the atoms beside those of --label, --covariates and --drop"
         raise ValueError(msg)
@@ -72,7 +72,7 @@ def make_task(
         "in X",
         "fill them in with 'colspace impute', drop those rows, or leave the columns out with --drop",
     )
-    return Task(frame.astype(dict.fromkeys(rest, float)), label, y, None, rest, numbers, categories)
+    return Task(frame, label, y, [], rest, numbers, categories)
 
 
 def _check_once(label: str, texts: Sequence[str], covariates: Sequence[str], dropped: set[str]) -> None:
@@ -110,11 +110,11 @@ def _labels(column: Any, name: str) -> Any:
     return values
 
 
-def _covariates(frame: Any, chosen: Sequence[str]) -> tuple[list[str], list[str], Any]:
-    """Names of covariates that are numbers (truth values too) and categories, and the table with them as such."""
+def _covariates(frame: Any, chosen: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of covariates that are numbers (truth values too) and of those that are categories."""
     import pandas as pd
 
-    numbers, categories, new = [], [], {}
+    numbers, categories = [], []
     for name in chosen:
         column = frame[name]
         if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
@@ -125,15 +125,13 @@ def _covariates(frame: Any, chosen: Sequence[str]) -> tuple[list[str], list[str]
             warnings.warn(
                 f"covariate {name!r}: {gaps} empty cells are a level of their own, 'missing'", stacklevel=3
             )
-        new[name] = column.astype(object).where(column.notna(), "missing").astype(str)
         categories.append(name)
     remedy = "fill them in with 'colspace impute', drop those rows, or leave the covariates out"
     _refuse_gaps(frame[numbers], "in --covariates", remedy)
-    return numbers, categories, frame.assign(**new).astype(dict.fromkeys(numbers, float))
+    return numbers, categories
 
 
-def _join(frame: Any, texts: Sequence[str]) -> Any:
-    """Texts side by side in one column, empty cells as empty text."""
+def _check_texts(frame: Any, texts: Sequence[str]) -> None:
     import pandas as pd
 
     for name in texts:
@@ -141,16 +139,59 @@ def _join(frame: Any, texts: Sequence[str]) -> Any:
         if len(filled) and pd.to_numeric(filled, errors="coerce").notna().all():
             msg = f"--text {name} holds numbers; name a column of text"
             raise ValueError(msg)
-    joined = frame[texts[0]].fillna("").astype(str)
-    for name in texts[1:]:
-        joined = joined + " " + frame[name].fillna("").astype(str)
+    joined = join_texts(frame[list(texts)])
     empty = int((joined.str.strip() == "").sum())
     if empty == len(joined):
         msg = f"--text {', '.join(texts)}: all {empty} texts are empty; name a column of text"
         raise ValueError(msg)
     if empty:
         warnings.warn(f"{empty} of {len(joined)} texts are empty", stacklevel=3)
+
+
+# What follows is part of the saved pipeline, so that new rows are read as those of the fit were.
+
+
+def join_texts(frame: Any) -> Any:
+    """The texts of each row side by side, empty cells as empty text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._atoms_table import join_texts
+    >>> join_texts(pd.DataFrame({"title": ["a", None], "body": ["b", "c"]})).tolist()
+    ['a b', ' c']
+    """
+    columns = [frame[name].astype(object).where(frame[name].notna(), "").astype(str) for name in frame]
+    joined = columns[0]
+    for column in columns[1:]:
+        joined = joined + " " + column
     return joined
+
+
+def as_levels(frame: Any) -> Any:
+    """Cells as text, an empty one as the level "missing", a whole number without a point.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._atoms_table import as_levels
+    >>> as_levels(pd.DataFrame({"town": ["Rome", None], "code": [7.0, None]})).to_numpy().tolist()
+    [['Rome', '7'], ['missing', 'missing']]
+    """
+    import pandas as pd
+
+    new = {}
+    for name in frame:
+        column = frame[name]
+        if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():  # numbers of a column that has gaps
+            column = column.astype("Int64")
+        new[name] = column.astype(object).where(column.notna(), "missing").astype(str)
+    return pd.DataFrame(new, index=frame.index)
+
+
+def as_numbers(frame: Any) -> Any:
+    """Numbers and truth values as floats."""
+    return frame.astype(float)
 
 
 def _refuse_text(X: Any) -> None:
@@ -176,10 +217,10 @@ def split_rows(task: Task, share: float, seed: int) -> tuple[NDArray[np.intp], N
     rows = np.arange(len(task.y))
     if share == 0:
         return rows, rows[:0]
-    groups = rows if task.text is None else _groups(task.frame[task.text])
+    groups = _groups(join_texts(task.frame[task.texts])) if task.texts else rows
     _, first = np.unique(groups, return_index=True)
     labels, counts = np.unique(task.y[first], return_counts=True)
-    what = "row" if task.text is None else "distinct text"
+    what = "distinct text" if task.texts else "row"
     if counts.min() < 2:
         msg = f"class {labels[counts.argmin()]} has one {what}, which cannot be both fitted and held out; use --test 0"
         raise ValueError(msg)

@@ -290,7 +290,7 @@ def _print(
     console = Console(highlight=False)
     rows, held = summary["rows"], summary["held_out"]
     scored = f"{held} rows held out" if held else "scores of the rows that were fitted, so they flatter"
-    what = "words" if task.text is not None else "columns"
+    what = "words" if task.texts else "columns"
     title = (
         f"{rows} rows, {len(summary['classes'])} classes; {summary['components']} atoms of {summary['columns']} {what}"
         f"{f', {len(encoded.covariates)} covariates' if encoded.covariates else ''}; {scored}"
@@ -336,7 +336,7 @@ def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:
     if several:
         table.add_column("for class")
     table.add_column("coefficient" if several else f"for {escape(found.targets[0])}", justify="right")
-    table.add_column("leading words" if task.text is not None else "leading columns", overflow="fold")
+    table.add_column("leading words" if task.texts else "leading columns", overflow="fold")
     for (atom, target, value), group in topics.groupby(["component", "target", "coefficient"], sort=False):
         first = [str(atom), escape(str(target))] if several else [str(atom)]
         table.add_row(*first, f"{value:+.2f}", escape(", ".join(group["word"])))

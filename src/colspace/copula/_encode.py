@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..moments import QuantileSummary, column_quantiles, weighted_unique
-from ._em import Block
 from ._estep import Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
+from ._step import Block
 from ._values import Column
 
 _SMALL, _LARGE = 1 << 15, 1 << 17  # entries of the dense table of a block that is well cached, or still is

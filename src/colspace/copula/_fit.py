@@ -11,20 +11,12 @@ from scipy import sparse
 
 from .._random import generator
 from ..factor import eigh
-from ._em import (
-    Block,
-    State,
-    Trace,
-    fit_ep,
-    level_means,
-    start_sites,
-    start_table,
-    step,
-)
+from ._em import Trace, fit_ep
 from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
 from ._passes import DaskRows, LocalRows, Passes
+from ._step import Block, State, level_means, start_sites, start_table, step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
@@ -86,10 +78,13 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
     return np.asarray(W[:, ::-1], dtype=np.float64)
 
 
-def _pair_sums(block: Block, chain: Chain) -> Array:
-    table, weighted = start_table(block, chain)
-    seen = block.rows.table(np.ones(len(block.rows.row)))
-    each = seen if block.weight is None else block.rows.table(block.weight[block.rows.row])
+def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
+    rows = block.rows
+    table, weighted = start_table(block, chain, take)
+    one = take("one", len(rows.row))
+    one.fill(1.0)
+    seen = rows.table(one, take, "seen")
+    each = seen if block.weight is None else rows.table(block.weight[rows.row], take, "each seen")
     products: list[Any] = [table.T @ weighted, seen.T @ each]
     return np.stack([x.toarray() if sparse.issparse(x) else x for x in products])
 
@@ -116,15 +111,15 @@ def signal_variance(values: Array, ratio: float) -> Array:
     return np.maximum(0.5 * (rest + np.sqrt(np.maximum(rest**2 - 4.0 * ratio, 0.0))), 1e-2)
 
 
-def _size(block: Block) -> Array:
+def _size(block: Block, _: Take) -> Array:
     rows = block.rows
     if block.weight is None:
         return np.array([rows.n, len(rows.row)], dtype=np.float64)
     return np.array([block.weight.sum(), block.weight[rows.row].sum()])
 
 
-def _gram_times(block: Block, chain: Chain, basis: Array) -> Array:
-    table, weighted = start_table(block, chain)
+def _gram_times(block: Block, chain: Chain, basis: Array, take: Take) -> Array:
+    table, weighted = start_table(block, chain, take)
     return np.asarray(table.T @ (weighted @ basis))
 
 

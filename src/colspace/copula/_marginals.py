@@ -196,13 +196,12 @@ def _with_knots(x: Array, count: Array, kind: str, base: int) -> dict[str, Array
 
 def place(x: Array, knots: Array) -> tuple[Index, Array]:
     """The knot at or below each value, and how far on to the next it lies (0 to 1)."""
-    node = np.searchsorted(knots, x)
-    at = np.minimum(node, len(knots) - 1)
-    if (knots[at] == x).all():
-        return at, np.zeros(len(x))
-    node = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, max(len(knots) - 2, 0))
-    if len(knots) == 1:
+    node = np.searchsorted(knots, x, side="right")
+    node -= 1
+    np.maximum(node, 0, out=node)
+    if (knots[node] == x).all() or len(knots) == 1:
         return node, np.zeros(len(x))
+    np.minimum(node, len(knots) - 2, out=node)
     part = (x - knots[node]) / (knots[node + 1] - knots[node])
     return node, np.clip(part, 0.0, 1.0)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..moments import Additive
-from ._em import BROKEN, LEAST, Block, State, Trace, change, exact_z
+from ._em import BROKEN, LEAST, Trace, change
 from ._estep import (
     Array,
     Factors,
@@ -21,6 +21,7 @@ from ._estep import (
     sums_by,
     unpack,
 )
+from ._step import Block, State, exact_z
 
 
 @dataclass(frozen=True)

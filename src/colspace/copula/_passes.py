@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from operator import add
@@ -15,10 +16,10 @@ from sklearn.utils.validation import assert_all_finite
 from .._rows import dask_partitions, named_partition
 from .._validation import checked_weights
 from ..moments import QuantileSummary
-from ._em import Block, State
 from ._encode import cell_quantiles, distinct_values, rows_per_block, training_block
 from ._estep import Array, Factors, Index, Work
 from ._marginals import Chain, Distinct
+from ._step import Block, State
 from ._table import Layout, encode_table
 
 _FAN_IN = 8  # sums that are added at once
@@ -27,27 +28,36 @@ _FAN_IN = 8  # sums that are added at once
 class Passes:
     """Passes over blocks of rows, whose sites change from one pass to the next."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], work: Work | None = None) -> None:
         self.blocks = list(blocks)
-
-    def __sizeof__(self) -> int:
-        return sum(_bytes(block) for block in self.blocks)
+        self.work = work or Work()
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Sum of ``function(block, *args)``."""
-        return _sum([function(block, *args) for block in self.blocks])
+        """Sum of ``function(block, *args, work)``."""
+        return _sum([function(block, *args, self.work) for block in self.blocks])
 
     def update(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)[1]``; the blocks become what comes first."""
-        total, work = None, Work()
+        total = None
         for i, block in enumerate(self.blocks):
-            self.blocks[i], sums = function(block, *args, work)
+            self.blocks[i], sums = function(block, *args, self.work)
             total = sums if total is None else total + sums
         return total
 
 
+class Blocks(list[Block]):
+    """Blocks of a partition, whose size the scheduler knows, and the sums of their last pass."""
+
+    def __init__(self, blocks: Iterable[Block] = (), sums: Any = None) -> None:
+        super().__init__(blocks)
+        self.sums = sums
+
+    def __sizeof__(self) -> int:
+        return sum(map(_bytes, self))
+
+
 class DaskPasses(Passes):
-    """The same on a Dask scheduler: each partition is a Passes of its own and stays where it is.
+    """The same on a Dask scheduler: the blocks of a partition stay where they are.
 
     Every pass is a graph of the same size: its tasks take the blocks of the pass before, which are held by their keys. A
     scheduler that loses them with a worker does the passes of that partition again, with the states that were sent then.
@@ -58,7 +68,7 @@ class DaskPasses(Passes):
         self.chain = chain
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Sum of ``function(block, *args)``."""
+        """Sum of ``function(block, *args, work)``."""
         import dask
 
         sent, chain = _once(tuple(map(_slim, args))), self._chain()
@@ -69,9 +79,9 @@ class DaskPasses(Passes):
         import dask
 
         sent, chain = _once(tuple(map(_slim, args))), self._chain()
-        after = dask.delayed(_update, nout=2)
-        pairs = [after(part, chain, function, sent) for part in self.parts]
-        *self.parts, total = _persist(*(pair[0] for pair in pairs), _tree([pair[1] for pair in pairs]))
+        after, sums = dask.delayed(_update), dask.delayed(_sums)
+        parts = [after(part, chain, function, sent) for part in self.parts]
+        *self.parts, total = _persist(*parts, _tree([sums(part) for part in parts]))
         return total.compute()
 
     def _chain(self) -> Any:
@@ -141,15 +151,28 @@ def _whole(values: tuple[Any, ...], chain: Chain) -> list[Any]:
     return [value.whole(chain) if isinstance(value, _Slim) else value for value in values]
 
 
-def _total(passes: Passes, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]) -> Any:
-    return passes.total(function, *_whole(sent, chain))
+_kept = threading.local()
 
 
-def _update(
-    passes: Passes, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]
-) -> tuple[Passes, Any]:
-    new = Passes(passes.blocks)
-    return new, new.update(function, *_whole(sent, chain))
+def _work() -> Work:
+    """Arrays that this thread keeps: Dask has workers give memory back at once, and new memory is slow."""
+    if not hasattr(_kept, "work"):
+        _kept.work = Work()
+    return _kept.work
+
+
+def _total(blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]) -> Any:
+    return Passes(blocks, _work()).total(function, *_whole(sent, chain))
+
+
+def _update(blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tuple[Any, ...]) -> Blocks:
+    passes = Passes(blocks, _work())
+    total = passes.update(function, *_whole(sent, chain))
+    return Blocks(passes.blocks, total)
+
+
+def _sums(blocks: Blocks) -> Any:
+    return blocks.sums
 
 
 # ---------------------------------------------------------------------- tables
@@ -157,7 +180,7 @@ def _update(
 
 @dataclass(frozen=True)
 class LocalRows:
-    """LocalRows in memory, each of a positive weight (None: all count once)."""
+    """Rows in memory, each of a positive weight (None: all count once)."""
 
     X: Any
     weight: Array | None = None
@@ -170,20 +193,24 @@ class LocalRows:
         """Distinct values of every column and their counts, or sums of weights."""
         return distinct_values(self.X, self.weight)
 
-    def passes(self, chain: Chain, k: int) -> Passes:
+    def blocks(self, chain: Chain, k: int) -> Blocks:
         """Blocks of rows small enough for the cache."""
         size = rows_per_block(len(chain.kinds), k)
-        blocks = []
+        blocks = Blocks()
         for a in range(0, self.X.shape[0], size):
             some = slice(a, a + size)
             weight = None if self.weight is None else self.weight[some]
             blocks.append(training_block(self.X[some], chain, weight))
-        return Passes(blocks)
+        return blocks
+
+    def passes(self, chain: Chain, k: int) -> Passes:
+        """Passes over them."""
+        return Passes(self.blocks(chain, k))
 
 
 @dataclass(frozen=True)
 class DaskRows:
-    """LocalRows in delayed pieces, each a LocalRows."""
+    """Rows in delayed pieces, each a LocalRows."""
 
     pieces: tuple[Any, ...]
 
@@ -211,7 +238,7 @@ class DaskRows:
         import dask
 
         once = _once(chain)
-        return DaskPasses([dask.delayed(LocalRows.passes)(piece, once, k) for piece in self.pieces], chain)
+        return DaskPasses([dask.delayed(LocalRows.blocks)(piece, once, k) for piece in self.pieces], chain)
 
 
 def _summary(rows: LocalRows) -> QuantileSummary | None:
@@ -223,7 +250,7 @@ def _compact(summary: QuantileSummary | None) -> QuantileSummary | None:
 
 
 def weighted_rows(X: Any, weight: Array | None) -> LocalRows:
-    """LocalRows without those of weight zero."""
+    """Rows without those of weight zero."""
     if weight is None or weight.all():
         return LocalRows(X, weight)
     kept = np.flatnonzero(weight)

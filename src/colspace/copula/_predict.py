@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ._em import DAMPING, Block, level_means, start_sites
 from ._encode import KnownRows, by_column, known_rows, rows_per_block
 from ._estep import (
     Array,
@@ -30,6 +29,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
+from ._step import DAMPING, Block, level_means, start_sites
 from ._truncated import log_mass
 
 SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them

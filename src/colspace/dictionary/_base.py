@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import assert_all_finite, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
 from .._progress import track
@@ -23,8 +22,10 @@ from .._sklearn_compat import Interval, StrOptions, whole
 from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
 from ._losses import Array, Loss
-from ._objective import Problem, Solution, State, make_problem, projections, rebuilding
+from ._objective import Problem, Solution, State, make_problem, over_rows, projections, rebuilding
 from ._regions import Radius
+from ._remote import Prepare, Target, code_sums, lazily, remote_problem
+from ._tables import check_kept, columns_of_dask, copied_columns, count_unequal, known_rows, split_columns
 
 _APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
 _RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
@@ -102,54 +103,66 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # ------------------------------------------------------------------ columns
 
     def _read(self, X: Any) -> Any:
-        """X of a fit as floats, its columns sorted into atoms' and covariates'."""
-        X = _known(check_table(self, X, reset=True, min_rows=2))
+        """X of a fit, its columns sorted into atoms' and covariates'."""
+        X = check_table(self, X, reset=True, min_rows=2)
         p = self.n_features_in_
         skip = np.zeros(0, dtype=np.intp)
         if self.covariates is not None and np.size(self.covariates):
             skip = parse_columns(self.covariates, p, feature_names(self), what="covariates")
         self.covariate_columns_ = skip
         self.dictionary_columns_ = np.setdiff1d(np.arange(p), skip)
-        n, wide = X.shape[0], len(self.dictionary_columns_)
-        if wide == 0:
+        if len(self.dictionary_columns_) == 0:
             msg = f"all {p} columns are covariates, which leaves none to make atoms of; name fewer in covariates="
             raise ValueError(msg)
+        if is_dask(X) and not self._by_sums:
+            X = known_rows(X)
+            check_kept(X, self._kept_per_row(1), self._why_kept)
+        if not is_dask(X) or not self._by_sums:
+            self._check_size(X.shape[0])
+        return X
+
+    def _check_size(self, n: int) -> None:
+        wide, skipped = len(self.dictionary_columns_), len(self.covariate_columns_)
         if self.n_components > min(n, wide):
             msg = (
                 f"n_components={self.n_components} is more than {n} sample(s) or {wide} column(s) allow "
-                f"(n_samples = {n}, n_features = {p}, of which {len(skip)} are covariates); use at most {min(n, wide)}"
+                f"(n_samples = {n}, n_features = {wide + skipped}, of which {skipped} are covariates); "
+                f"use at most {min(n, wide)}"
             )
             raise ValueError(msg)
-        return X
+
+    @property
+    def _by_sums(self) -> bool:
+        """Whether a Dask table is fitted by sums over its rows alone: codes must have a closed form."""
+        bounded = self.l1 > 0 or self.dictionary_norm is not None or self.radius is not None
+        rebuilt = isinstance(self.xi, str) or self.xi > 0
+        return self.model == "filter" and self.solver in ("auto", "lbfgs") and not bounded and rebuilt
+
+    def _kept_per_row(self, n_outputs: int) -> int:
+        """Numbers that other solvers keep for each row: its code, labels, covariates and weights."""
+        return self.n_components + n_outputs + len(self.covariate_columns_) + 2
+
+    @property
+    def _why_kept(self) -> str:
+        return f"model={self.model!r} with solver={self.solver!r}, l1={self.l1:g} keeps codes of all rows"
 
     def _columns(self, X: Any) -> tuple[Any, Array]:
         """The columns of the atoms (a view where they lie side by side) and the covariates."""
-        if not len(self.covariate_columns_):
-            return _floats(X), np.zeros((X.shape[0], 0))
-        Z = X[:, self.covariate_columns_]
-        Z = np.asarray(dense(Z), dtype=np.float64)
-        columns = self.dictionary_columns_
-        together = columns[-1] - columns[0] + 1 == len(columns)
-        return _floats(X[:, columns[0] : columns[-1] + 1] if together else X[:, columns]), Z
+        return (columns_of_dask if is_dask(X) else split_columns)(
+            X, self.dictionary_columns_, self.covariate_columns_
+        )
 
-    def _warn_copies(self, X: Any, Z: Array) -> None:
-        """Say which covariates are also columns of the dictionary."""
-        if not Z.shape[1]:
-            return
-        probe = np.cos(np.arange(1.0, X.shape[0] + 1.0))
-        seen, asked = np.asarray(X.T @ probe).ravel(), Z.T @ probe
+    def _warn_copies(self, copies: NDArray[np.bool_]) -> None:
+        """Say which covariates (rows) are also columns of the dictionary."""
         labels = feature_names(self) or range(self.n_features_in_)
-        for k in np.flatnonzero(np.ptp(Z, axis=0) > 0):
-            near = np.abs(seen - asked[k]) <= 1e-9 * max(abs(asked[k]), 1e-300)
-            for j in np.flatnonzero(near):
-                if np.array_equal(dense(X[:, [j]])[:, 0], Z[:, k]):
-                    pair = labels[self.covariate_columns_[k]], labels[self.dictionary_columns_[j]]
-                    warnings.warn(
-                        f"covariate {pair[0]!r} is a copy of column {pair[1]!r} of the dictionary, so their effects cannot be told "
-                        "apart; drop one of them",
-                        UserWarning,
-                        stacklevel=6,
-                    )
+        for k, j in np.argwhere(copies):
+            pair = labels[self.covariate_columns_[k]], labels[self.dictionary_columns_[j]]
+            warnings.warn(
+                f"covariate {pair[0]!r} is a copy of column {pair[1]!r} of the dictionary, so their effects cannot be told "
+                "apart; drop one of them",
+                UserWarning,
+                stacklevel=6,
+            )
 
     # ------------------------------------------------------------------ fitting
 
@@ -164,11 +177,10 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         unit: float = 1.0,
     ) -> Problem:
         """The problem, divided by ``unit``, with its automatic terms; ``null_loss`` is that of a constant prediction."""
+        self._check_coding()
         X, Z = self._columns(X)
-        self._warn_copies(X, Z)
-        if self.model == "filter" and self.coding != "refit":
-            msg = f"coding={self.coding!r} is a setting of model='feature'; leave it at 'refit' for model='filter'"
-            raise ValueError(msg)
+        if Z.shape[1]:
+            self._warn_copies(copied_columns(X, Z))
         problem = make_problem(
             X,
             Y,
@@ -182,6 +194,44 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             fit_intercept=self.fit_intercept,
             apart=self._apart,
         )
+        return self._with_terms(problem, null_loss, unit)
+
+    def _check_coding(self) -> None:
+        if self.model == "filter" and self.coding != "refit":
+            msg = f"coding={self.coding!r} is a setting of model='feature'; leave it at 'refit' for model='filter'"
+            raise ValueError(msg)
+
+    def _remote_problem(
+        self,
+        arrays: tuple[Any, ...],
+        target: Target,
+        n_outputs: int,
+        loss: Loss,
+        null_loss: float,
+        unit: float = 1.0,
+    ) -> Problem:
+        """The problem of X, y and weights of which X is a Dask collection, fitted where its rows are."""
+        self._check_coding()
+        prepare = Prepare(self.dictionary_columns_, self.covariate_columns_, target)
+        problem = remote_problem(
+            arrays,
+            prepare,
+            n_outputs,
+            loss=loss,
+            positive=self.positive,
+            xi=0.0,
+            l1=0.0,
+            l2=0.0,
+            fit_intercept=self.fit_intercept,
+            apart=self._apart,
+        )
+        self._check_size(problem.X.shape[0])
+        if len(self.covariate_columns_):
+            self._warn_copies(over_rows(problem, count_unequal).copies)
+        return self._with_terms(problem, null_loss, unit)
+
+    def _with_terms(self, problem: Problem, null_loss: float, unit: float) -> Problem:
+        """Automatic xi and l2."""
         length = problem.energy / max(float(problem.weight.sum()), 1e-300)
         xi, l2 = self.xi, self.l2
         if isinstance(xi, str):
@@ -226,16 +276,21 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.objective_ = float(self.history_[-1])
         self.n_iter_ = max(1, len(found.history) - 1)
         self.reason_ = found.reason
-        self.reconstruction_error_ = rebuilding_error(problem, state.W, state.H)
+        self.reconstruction_error_ = rebuilding_error(problem, state.W, state.H, self.positive)
         self.components_ = state.W.T.astype(dtype)
         if self.model == "feature" and self.coding == "refit":
             return refitted(problem, state, self.positive)
         return state
 
-    def _unlabelled(self, X: Any, loss: Loss | None = None) -> tuple[Problem, Array]:
-        """Checked rows as a problem without labels, and the dictionary."""
+    def _by_rows(self, name: str, X: Any, width: int | None = None, dtype: Any = np.float64) -> Any:
+        """``self.name`` of checked rows; of a Dask table a lazy array, ``width`` columns wide."""
         check_is_fitted(self)
-        X, Z = self._columns(_known(check_table(self, X, reset=False)))
+        X = check_table(self, X, reset=False)
+        return lazily(self, name, X, width, dtype) if is_dask(X) else getattr(self, name)(X)
+
+    def _unlabelled(self, X: Any, loss: Loss | None = None) -> tuple[Problem, Array]:
+        """Checked rows in memory as a problem without labels, and the dictionary."""
+        X, Z = self._columns(X)
         Y = np.zeros((X.shape[0], self._state.B.shape[1]))
         problem = make_problem(
             X,
@@ -261,8 +316,13 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # ------------------------------------------------------------------ codes
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Codes of rows, found without labels: min over h of xi ||x - W h||^2 + l1 |h|_1, h >= 0 if ``positive``."""
-        return self._codes(X)
+        """Codes of rows, found without labels: min over h of xi ||x - W h||^2 + l1 |h|_1, h >= 0 if ``positive``.
+
+        Of a Dask table a lazy Dask array, here and in predictions.
+        """
+        check_is_fitted(self)
+        codes: NDArray[Any] = self._by_rows("_codes", X, len(self.components_), self.components_.dtype)
+        return codes
 
     def _codes(self, X: Any) -> NDArray[Any]:
         problem, W = self._unlabelled(X)
@@ -270,6 +330,11 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def reconstruct(self, X: Any) -> NDArray[Any]:
         """Rows rebuilt from their codes (the columns of the atoms, without covariates)."""
+        check_is_fitted(self)
+        rows: NDArray[Any] = self._by_rows("_rebuilt", X, self.components_.shape[1], self.components_.dtype)
+        return rows
+
+    def _rebuilt(self, X: Any) -> NDArray[Any]:
         return self._codes(X) @ self.components_
 
     @property
@@ -334,28 +399,13 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return tags
 
 
-def _known(X: Any) -> Any:
-    """A Dask collection as a finite array of known chunks; anything else as it is."""
-    if not is_dask(X):
-        return X
-    X = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
-    if any(np.isnan(size) for size in X.chunks[0]):
-        X = X.compute_chunk_sizes()
-    assert_all_finite(np.asarray(X.sum(axis=0)), input_name="X")
-    return X
-
-
-def dense(a: Any) -> NDArray[Any]:
-    """A few columns in memory."""
-    return np.asarray(a.toarray() if sparse.issparse(a) else a)
-
-
-def _floats(X: Any) -> Any:
-    return X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
-
-
-def rebuilding_error(problem: Problem, W: Array, H: Array) -> float:
-    """sum_i w_i ||x_i - W h_i||^2 / sum_i w_i ||x_i||^2."""
-    wh = problem.weight[:, None] * H
-    left = rebuilding(problem, float(np.vdot(wh, projections(problem, W))), H.T @ wh, W.T @ W)
+def rebuilding_error(problem: Problem, W: Array, H: Array, positive: bool = False) -> float:
+    """sum_i w_i ||x_i - W h_i||^2 / sum_i w_i ||x_i||^2; codes that are not at hand are the best ones."""
+    if problem.rows is not None:
+        sums = code_sums(problem, W, positive)
+        cross, gram = sums.cross, sums.gram
+    else:
+        wh = problem.weight[:, None] * H
+        cross, gram = float(np.vdot(wh, projections(problem, W))), H.T @ wh
+    left = rebuilding(problem, cross, gram, W.T @ W)
     return max(left, 0.0) / problem.energy if problem.energy > 0 else 0.0

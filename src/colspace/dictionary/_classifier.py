@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,21 +13,28 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import check_cv, cross_val_predict
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    assert_all_finite,
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .._containers import as_column
-from .._rows import is_dask
+from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import table_dtype
+from .._validation import check_table, table_dtype
 from ._base import Setup, SupervisedDictionary
 from ._label_codes import label_codes
+from ._labels import (
+    LabelTarget,
+    checked_labels,
+    class_weights,
+    count_labels,
+    each_class,
+    hits,
+    lost,
+    no_labels,
+)
 from ._losses import Array, Logistic, Loss, Multinomial, one_hot
 from ._objective import State
+from ._remote import beside
+from ._tables import check_kept
 from ._thresholds import best_threshold
 
 
@@ -176,10 +184,12 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
         Parameters
         ----------
-        X : array, DataFrame, CSR matrix, or Dask array or dataframe (read in chunks, never held whole), covariates included
-        y : array (n,) of labels
+        X : array, DataFrame, CSR matrix, or Dask array (also of CSR blocks) or dataframe, covariates included
+            A Dask table is read anew in each pass (persist it if the workers can hold it) and nothing of it is
+            gathered; solvers that keep codes of rows take one if these are no more than a partition.
+        y : array (n,) of labels; beside a Dask table also a Dask array or Series
         sample_weight : array (n,), optional
-            How often each row counts.
+            How often each row counts; beside a Dask table also a Dask array or Series.
         """
         self._fit(X, y, sample_weight)
         self._forget_codes()
@@ -187,8 +197,55 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
     def _setup(self, X: Any, y: Any, sample_weight: Any = None) -> Setup:
         table = self._read(X)
-        labels = _labels(self, table, y)
+        if is_dask(table) and self._by_sums:
+            return self._remote_setup(table, y, sample_weight)
+        labels = checked_labels(self, table, y)
         classes, codes = np.unique(labels, return_inverse=True)
+        self._check_classes(classes)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
+        label_weight = class_weights(self.class_weight, classes, codes, weight)
+        if is_dask(table):
+            check_kept(table, self._kept_per_row(len(classes) - 1), self._why_kept)
+        problem = self._problem(
+            table,
+            one_hot(codes, len(classes)),
+            self._loss(),
+            float(np.log(len(classes))),
+            weight,
+            label_weight,
+        )
+        self.classes_ = classes
+        return Setup(table, labels, weight, problem)
+
+    def _remote_setup(self, table: Any, y: Any, sample_weight: Any) -> Setup:
+        """The problem of a Dask table, whose labels are encoded where they are."""
+        if isinstance(self.threshold, str):
+            msg = (
+                f"threshold={self.threshold!r} sorts the probabilities of all rows, which a Dask table does not bring together. "
+                "Remedies: threshold=0.5 or another number, or tune it on rows in memory"
+            )
+            raise ValueError(msg)  # noqa: TRY004
+        if y is None:
+            raise ValueError(no_labels(self))
+        arrays = beside(table, y if is_dask(y) else checked_labels(self, None, y), sample_weight)
+        counts = reduce_rows(count_labels, *arrays[1:])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # every label stands there once
+            check_classification_targets(counts.labels)
+        self._check_classes(counts.labels)
+        each = each_class(self.class_weight, counts.labels, counts.weight)
+        self.classes_ = counts.labels
+        n_outputs = len(counts.labels) - 1
+        problem = self._remote_problem(
+            arrays,
+            LabelTarget(counts.labels, each),
+            n_outputs,
+            self._loss(),
+            float(np.log(n_outputs + 1)),
+        )
+        return Setup(table, np.zeros(0), None, problem)
+
+    def _check_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:
             msg = (
                 f"y has 1 class, {classes.tolist()[0]!r}; a classifier needs at least 2. Remedies: more rows, or folds that keep "
@@ -206,18 +263,6 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
                 "use threshold='youden' or 'f1', or leave threshold_cv at None"
             )
             raise ValueError(msg)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
-        label_weight = _class_weights(self.class_weight, classes, codes, weight)
-        problem = self._problem(
-            table,
-            one_hot(codes, len(classes)),
-            self._loss(),
-            float(np.log(len(classes))),
-            weight,
-            label_weight,
-        )
-        self.classes_ = classes
-        return Setup(table, labels, weight, problem)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
         setup = self._setup(X, y, sample_weight)
@@ -238,7 +283,13 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
             return float(self.threshold)
         self.threshold_ = 0.5
         if self.threshold_cv is None:
-            probability = self.predict_proba(X)
+            probability = np.asarray(self.predict_proba(X))
+        elif is_dask(X):
+            msg = (
+                f"threshold_cv={self.threshold_cv!r} draws folds of rows, which a Dask table has not at hand; tune the threshold on "
+                "rows in memory"
+            )
+            raise ValueError(msg)
         else:
             cv = check_cv(self.threshold_cv, y, classifier=True)
             least = int(np.unique(y, return_counts=True)[1].min())
@@ -258,8 +309,13 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
     def decision_function(self, X: Any) -> Array:
         """Log odds against the first class: (n,) for two classes, else (n, n_classes)."""
+        check_is_fitted(self)
+        odds: Array = self._by_rows("_odds", X, None if len(self.classes_) == 2 else len(self.classes_))
+        return odds
+
+    def _odds(self, X: Any) -> Array:
         if self.model == "feature" and self.coding == "labels":
-            _, shares = self.label_codes(X)
+            _, shares = self._label_codes(X)
             odds = shares[:, :1] - shares
         else:
             a = self._activations(X)
@@ -270,17 +326,32 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes."""
-        odds = self.decision_function(X)
+        check_is_fitted(self)
+        probability: Array = self._by_rows("_probability", X, len(self.classes_))
+        return probability
+
+    def _probability(self, X: Any) -> Array:
+        odds = self._odds(X)
         return softmax(np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds, axis=1)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
-        odds = self.decision_function(X)
+        check_is_fitted(self)
+        logarithm: Array = self._by_rows("_log_probability", X, len(self.classes_))
+        return logarithm
+
+    def _log_probability(self, X: Any) -> Array:
+        odds = self._odds(X)
         return log_softmax(np.column_stack([np.zeros(len(odds)), odds]) if odds.ndim == 1 else odds, axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels: the likeliest class, or by the threshold."""
-        probability = self.predict_proba(X)
+        check_is_fitted(self)
+        labels: NDArray[Any] = self._by_rows("_likeliest", X, None, self.classes_.dtype)
+        return labels
+
+    def _likeliest(self, X: Any) -> NDArray[Any]:
+        probability = self._probability(X)
         if len(self.classes_) == 2:
             return self.classes_[(probability[:, 1] >= self.threshold_).astype(int)]
         return self.classes_[np.argmax(probability, axis=1)]
@@ -290,52 +361,31 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         if self.model != "feature":
             msg = "label_codes is for model='feature': codes of the filter model do not depend on labels (see transform)"
             raise ValueError(msg)
+        check_is_fitted(self)
+        X = check_table(self, X, reset=False)
+        if is_dask(X):
+            msg = "label_codes are made of rows in memory; give one partition at a time: X.partitions[i].compute()"
+            raise TypeError(msg)
+        return self._label_codes(X)
+
+    def _label_codes(self, X: Any) -> tuple[Array, Array]:
         problem, _ = self._unlabelled(X, self._loss())
         return label_codes(problem, self._state, self.positive)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows, by weight, whose label is right."""
+        if not is_dask(X):
+            return float(super().score(X, y, sample_weight))
+        arrays = beside(check_table(self, X, reset=False), y, sample_weight)
+        right, all_rows = reduce_rows(partial(hits, self), *arrays)
+        return float(right / all_rows)
+
     def _label_loss(self, X: Any, y: Any) -> float:
+        if is_dask(X):
+            total, all_rows = reduce_rows(partial(lost, self), check_table(self, X, reset=False), y)
+            return float(total / all_rows)
         column = np.searchsorted(self.classes_, as_column(y).values.ravel())
         return -float(np.mean(self.predict_log_proba(X)[np.arange(len(column)), column]))
-
-
-def _labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
-    if y is None:
-        msg = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        raise ValueError(msg)
-    y = column_or_1d(np.asarray(y) if is_dask(y) else as_column(y).values, warn=True)
-    if y.dtype == object and (gaps := sum(map(_missing, y))):
-        msg = f"Input y contains NaN: {gaps} of {len(y)} labels are missing; drop those rows"
-        raise ValueError(msg)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    check_consistent_length(X, y)
-    return y
-
-
-def _missing(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and np.isnan(label))
-
-
-def _class_weights(
-    rule: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array | None
-) -> Array | None:
-    """Weight of each row's label."""
-    if rule is None:
-        return None
-    if isinstance(rule, Mapping):
-        unknown = [label for label in rule if label not in set(classes.tolist())]
-        if unknown:
-            msg = f"class_weight names {unknown[0]!r}, which is no class of y: {classes.tolist()[:10]}"
-            raise ValueError(msg)
-        wrong = [label for label, value in rule.items() if not (np.isfinite(value) and value >= 0)]
-        if wrong:
-            msg = f"class_weight of {wrong[0]!r} is {rule[wrong[0]]!r}; give a finite number >= 0"
-            raise ValueError(msg)
-        each = np.array([float(rule.get(label, 1.0)) for label in classes.tolist()])
-    else:
-        count = np.bincount(codes, weight, minlength=len(classes))
-        each = count.sum() / (len(classes) * np.maximum(count, 1e-300))
-    return each[codes]
 
 
 def _rows(block: Array, two: bool) -> Array:

@@ -250,3 +250,8 @@ def descend(block: Block, labels: Labels, step: float, n_inner: int) -> tuple[Ar
         if i + 1 < n_inner:
             slope = slope + t * bent
     return x, step
+
+
+def sweep(F: Array, cross: Array, gram: Array) -> Array:
+    """One pass over the columns of F >= 0, each at its best for ||. - F G'||^2 with G'G = ``gram``."""
+    return F + Nonnegative(gram)(F, F @ gram - cross, 1.0)

@@ -12,11 +12,19 @@ import numpy as np
 from ..factor import eigh, fix_signs
 from ._bcd import into_regions, solve_bcd
 from ._codes import nonnegative_codes
-from ._lbfgs import fit_coefficients, solve_eliminated, solve_jointly, start_nmf, start_svd
+from ._lbfgs import (
+    fit_coefficients,
+    remote_start,
+    solve_eliminated,
+    solve_jointly,
+    start_nmf,
+    start_svd,
+)
 from ._losses import Array
 from ._lpgd import solve_lpgd, theory
 from ._objective import Problem, Solution, State, inverse_gram, projections
 from ._regions import Radius, Region, Regions
+from ._remote import code_sums
 
 _INNER = 3  # projected-gradient steps of a block within a sweep
 
@@ -75,6 +83,8 @@ def solve(
 ) -> tuple[Solution, str]:
     """Solution in its canonical form, and the solver's name."""
     name = choose_solver(problem, options)
+    if problem.rows is not None:
+        return _solve_remote(problem, options, rng, start, tick), name
     if start is None:
         start = (start_nmf if options.positive else start_svd)(problem, options.n_components, rng)
     limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "tick": tick}
@@ -104,21 +114,42 @@ def solve(
     return Solution(state, found.history, found.reason, found.converged), name
 
 
-def canonical(problem: Problem, state: State, positive: bool) -> State:
-    """The same fit with unit atoms by decreasing energy of their codes; free atoms are made orthonormal."""
+def _solve_remote(
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    start: State | None,
+    tick: Callable[[], None],
+) -> Solution:
+    """By passes over rows that stay where they are."""
+    positive, gram = options.positive, None
+    if start is None:
+        start, gram = remote_start(problem, options.n_components, rng, positive)
+    limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "tick": tick}
+    found = solve_eliminated(problem, start, positive=positive, gram=gram, **limits)
+    gram = code_sums(problem, found.state.W, positive).gram
+    state = canonical(problem, found.state, positive, gram)
+    return Solution(state, found.history, found.reason, found.converged)
+
+
+def canonical(problem: Problem, state: State, positive: bool, gram: Array | None = None) -> State:
+    """The same fit with unit atoms by decreasing energy of their codes; free atoms are made orthonormal.
+
+    ``gram`` is sum w h h', for codes that are not at hand.
+    """
     W, H, B, G, c = state
-    w = problem.weight[:, None]
+    gram = H.T @ (problem.weight[:, None] * H) if gram is None else gram
     if positive:
         scale = np.linalg.norm(W, axis=0)
         scale = np.where(scale > 0, scale, 1.0)
-        order = np.argsort(-np.sum(w * (H * scale) ** 2, axis=0), kind="stable")
+        order = np.argsort(-np.diag(gram) * scale**2, kind="stable")
         turn = np.diag(1.0 / scale)[:, order]
         back = (np.diag(scale)[:, order]).T
     else:
         Q, R = np.linalg.qr(W)
         if np.min(np.abs(np.diag(R))) <= 1e-12 * np.max(np.abs(np.diag(R))):
             return state
-        values, V = eigh(R @ (H.T @ (w * H)) @ R.T)
+        values, V = eigh(R @ gram @ R.T)
         V = V[:, np.argsort(-values)]
         V = V * np.sign(np.sum(fix_signs(Q @ V) * (Q @ V), axis=0))
         turn, back = np.linalg.solve(R, V), V.T @ R

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import minimize
 
-from .._rows import is_dask
 from ._codes import Mask, nonnegative_codes
 from ._losses import Array
 from ._objective import (
@@ -18,6 +16,7 @@ from ._objective import (
     Solution,
     State,
     best_codes,
+    check_nonnegative,
     eliminated,
     gradient_of,
     projections,
@@ -26,8 +25,9 @@ from ._objective import (
     value_of,
     without_codes,
 )
-from ._scaling import scaling
-from ._start import leading_directions, nonnegative_factors
+from ._remote import code_sums
+from ._scaling import remote_scaling, scaling
+from ._start import leading_directions, nonnegative_factors, remote_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
 _STUCK = 2  # status of a failed line search
@@ -95,28 +95,50 @@ def _reason(found: Any, tol: float, max_iter: int) -> tuple[str, bool]:
 
 
 def fit_coefficients(
-    problem: Problem, W: Array, H: Array, *, tol: float = 1e-10, max_iter: int = 200
+    problem: Problem,
+    W: Array,
+    H: Array,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 200,
+    gram: Array | None = None,
 ) -> State:
-    """B, G and the intercept that minimise L with W and H as they are (a convex problem)."""
+    """B, G and the intercept that minimise L with W and H as they are (a convex problem).
+
+    Of rows that stay where they are ``gram``, sum w h h', is all that is known of H.
+    """
     K, q, r = problem.n_outputs, problem.Z.shape[1], W.shape[1]
+    zero = State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K))
     feature = problem.model == "feature"
-    s = H if feature else projections(problem, W)
     inner = problem.paired(H.T @ (problem.weight[:, None] * H) if feature else W.T @ W)
-    scaled = scaling(problem, State(W, H, np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)))
+    labels: Callable[[Coefficients], tuple[float, Array, Array, Array]]
+    if gram is None:
+        s = H if feature else projections(problem, W)
+        scaled = scaling(problem, zero)
+
+        def labels(at: Coefficients) -> tuple[float, Array, Array, Array]:
+            a = s @ at.B + problem.Z @ at.G + at.intercept
+            k = problem.label_weight[:, None] * problem.loss.slope(a, problem.Y)
+            level = float(problem.label_weight @ problem.loss.value(a, problem.Y))
+            return level, s.T @ k, problem.Z.T @ k, k.sum(axis=0)
+    else:
+        scaled = remote_scaling(problem, W, zero.B, gram)
+
+        def labels(at: Coefficients) -> tuple[float, Array, Array, Array]:
+            sums = row_sums(problem, at, None, atoms=False)
+            return sums.label, sums.sk, sums.zk, sums.k
 
     def value(parts: list[Array]) -> tuple[float, list[Array]]:
         at = scaled.out(Coefficients(fixed, *parts))
-        a = s @ at.B + problem.Z @ at.G + at.intercept
-        k = problem.label_weight[:, None] * problem.loss.slope(a, problem.Y)
-        level = float(problem.label_weight @ problem.loss.value(a, problem.Y))
+        level, sk, zk, k = labels(at)
         level += problem.l2 * float(np.sum(at.B * (inner @ at.B)) + np.sum(at.G * at.G))
-        dB = s.T @ k + 2.0 * problem.l2 * (inner @ at.B)
-        dc = k.sum(axis=0) if problem.fit_intercept else np.zeros(K)
-        gradient = scaled.pull(at, Coefficients(nothing, dB, problem.Z.T @ k + 2.0 * problem.l2 * at.G, dc))
+        dB = sk + 2.0 * problem.l2 * (inner @ at.B)
+        dc = k if problem.fit_intercept else np.zeros(K)
+        gradient = scaled.pull(at, Coefficients(nothing, dB, zk + 2.0 * problem.l2 * at.G, dc))
         return level, list(gradient[1:])
 
     fixed, nothing = W * scaled.w, np.zeros_like(W)
-    parts, *_ = minimise(value, [np.zeros((r, K)), np.zeros((q, K)), np.zeros(K)], tol=tol, max_iter=max_iter)
+    parts, *_ = minimise(value, list(zero[2:]), tol=tol, max_iter=max_iter)
     at = scaled.out(Coefficients(fixed, *parts))
     return State(W, H, at.B, at.G, at.intercept)
 
@@ -133,18 +155,14 @@ def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     return fit_coefficients(problem, *nonnegative_factors(problem, r, rng))
 
 
-def check_nonnegative(X: Any) -> None:
-    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
-    if sparse.issparse(X):
-        least = float(X.data.min(initial=0.0))
+def remote_start(problem: Problem, r: int, rng: np.random.Generator, positive: bool) -> tuple[State, Array]:
+    """The same starts where rows stay where they are: a state without codes, and sum w h h' of them."""
+    if positive:
+        W, gram = remote_factors(problem, r, rng)
     else:
-        least = float(X.min().compute() if is_dask(X) else X.min())
-    if least < 0:
-        msg = (
-            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
-            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
-        )
-        raise ValueError(msg)
+        W, _ = leading_directions(problem, r, rng)
+        gram = code_sums(problem, W, positive).gram
+    return fit_coefficients(problem, W, np.zeros((0, r)), gram=gram), gram
 
 
 def _refuse_l1(problem: Problem) -> None:
@@ -170,10 +188,12 @@ def solve_eliminated(
     tol: float = 1e-7,
     max_iter: int = 500,
     tick: Tick = lambda: None,
+    gram: Array | None = None,
 ) -> Solution:
     """The filter model: L-BFGS on W, B, G and the intercept of min over H of L.
 
-    With ``positive`` W and H are nonnegative, and H solves its quadratic programmes.
+    With ``positive`` W and H are nonnegative, and H solves its quadratic programmes. Where rows stay where they are the
+    state has no codes, and ``gram`` is sum w h h' of those at the start (by default the best ones).
     """
     _refuse_l1(problem)
     if problem.model != "filter" or problem.xi == 0:
@@ -182,15 +202,20 @@ def solve_eliminated(
             f"model={problem.model!r}, xi={problem.xi:g}. Remedies: solve_jointly, or block coordinate descent"
         )
         raise ValueError(msg)
-    if positive:
+    remote = problem.rows is not None
+    if positive and not remote:
         _check_positive(start)
-    codes = _NonnegativeCodes(problem) if positive else None
-    scaled = scaling(problem, start)
+    codes = _NonnegativeCodes(problem) if positive and not remote else None
+    if remote:
+        gram = code_sums(problem, start.W, positive).gram if gram is None else gram
+        scaled = remote_scaling(problem, start.W, start.B, gram)
+    else:
+        scaled = scaling(problem, start)
 
     def value(parts: list[Array]) -> tuple[float, Coefficients]:
         at = scaled.out(Coefficients(*parts))
         if codes is None:
-            level, gradient = eliminated(problem, at)
+            level, gradient = eliminated(problem, at, positive)
         else:
             H, xw = codes(at.W)
             sums = row_sums(problem, at, H, xw=xw)
@@ -202,7 +227,9 @@ def solve_eliminated(
         value, scaled.into(without_codes(start)), tol=tol, max_iter=max_iter, lower=lower, tick=tick
     )
     W, B, G, c = scaled.out(Coefficients(*parts))
-    H = best_codes(problem, W) if codes is None else codes(W)[0]
+    H = np.zeros((0, W.shape[1]))
+    if not remote:
+        H = best_codes(problem, W) if codes is None else codes(W)[0]
     return Solution(State(W, H, B, G, c), tuple(history), reason, converged)
 
 

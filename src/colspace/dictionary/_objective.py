@@ -11,8 +11,9 @@ share of R in which an atom meets itself alone, sum_k ||w_k||^2 ||b_k||^2, so th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from scipy import sparse
 from .._rows import as_array, chunk_rows, dask_partitions, is_dask, reduce_rows
 from ..factor import eigh
 from ..moments import Additive
+from ._codes import nonnegative_codes
 from ._losses import Array, Logistic, Loss
 
 Model = Literal["filter", "feature"]
@@ -43,6 +45,8 @@ class Problem:
     fit_intercept: bool
     chunk: int | None
     apart: float = 0.0
+    rows: Any = None  # Partitions of rows that stay where they are: X, Y, Z and weights are then outlines
+    opening: Any = None  # and this the sums of a first pass
 
     def paired(self, products: Array) -> Array:
         """Products of atoms, codes or coefficients (r x r) as the ridge weighs their pairs."""
@@ -77,7 +81,7 @@ class Problem:
     @cached_property
     def energy(self) -> float:
         """sum_i w_i ||x_i||^2."""
-        return energy(self, self.weight)
+        return energy(self, self.weight) if self.opening is None else float(self.opening.energy)
 
 
 class State(NamedTuple):
@@ -163,12 +167,32 @@ def _weights(weight: Any, n: int, name: str) -> Array:
     return w
 
 
+class _Least(float):
+    """A number that keeps the smaller when added."""
+
+    def __add__(self, other: float) -> _Least:
+        return _Least(min(self, other))
+
+
+def _least(X: Any) -> _Least:
+    return _Least((X.data if sparse.issparse(X) else X).min(initial=0.0))
+
+
+def check_nonnegative(X: Any) -> None:
+    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
+    least = float(reduce_rows(_least, X) if is_dask(X) else _least(X))
+    if least < 0:
+        msg = (
+            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
+            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
+        )
+        raise ValueError(msg)
+
+
 def square_lengths(X: Any) -> Array:
     """||x_i||^2 of some rows."""
     if sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    if is_dask(X):
-        return np.asarray((X * X).sum(axis=1), dtype=np.float64)
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 
@@ -198,25 +222,32 @@ class Sums(Additive):
 
 @dataclass(frozen=True)
 class Pass:
-    """``Pass(...)(X, Y, Z, w, v[, H, X W])``: the sums of a chunk; with ``inverse`` of W'W the codes are X W (W'W)^-1."""
+    """``Pass(...)(X, Y, Z, w, v[, H, X W])``: the sums of a chunk; with ``inverse`` of W'W the codes are X W (W'W)^-1.
+
+    With ``positive`` they are the best nonnegative ones; without ``atoms`` nothing is summed that X' is multiplied for.
+    """
 
     loss: Loss
     model: Model
     at: Coefficients
     inverse: Array | None = None
+    positive: bool = False
+    atoms: bool = True
 
     def __call__(self, X: Any, Y: Any, Z: Any, w: Array, v: Array, H: Any = None, xw: Any = None) -> Sums:
         """Sums of one chunk."""
         W, B, G, intercept = self.at
         xw = np.asarray(X @ W) if xw is None else xw
-        codes = xw @ self.inverse if self.inverse is not None else H
+        codes = xw if not self.atoms else xw @ self.inverse if self.inverse is not None else H
+        if self.positive and self.atoms:
+            codes = nonnegative_codes(xw, W.T @ W)[0]
         s = xw if self.model == "filter" else codes
         a = s @ B + Z @ G + intercept
         k = v[:, None] * self.loss.slope(a, Y)
         wh = w[:, None] * codes
         right = np.hstack([wh, k]) if self.model == "filter" else wh
-        both = np.asarray(X.T @ right)
         r = W.shape[1]
+        both = np.asarray(X.T @ right) if self.atoms else np.zeros((0, r))
         return Sums(
             float(v @ self.loss.value(a, Y)),
             float(np.sum(wh * xw)),
@@ -236,8 +267,11 @@ def row_sums(
     H: Array | None,
     inverse: Array | None = None,
     xw: Array | None = None,
+    **options: bool,
 ) -> Sums:
-    """The sums of all rows, by chunks; ``xw`` = X W when it is known."""
+    """The sums of all rows, by chunks; ``xw`` = X W when it is known, ``options`` are those of the pass."""
+    if problem.rows is not None:
+        return over_rows(problem, Pass(problem.loss, problem.model, at, inverse, **options))
     arrays = [problem.X, problem.Y, problem.Z, problem.weight, problem.label_weight]
     if H is not None:
         arrays += [H] if xw is None else [H, xw]
@@ -245,6 +279,11 @@ def row_sums(
     if problem.whole:
         return statistic(*arrays)
     return reduce_rows(statistic, *arrays, chunk=problem.chunk)
+
+
+def over_rows(problem: Problem, statistic: Callable[..., Any]) -> Any:
+    """The sum of ``statistic(X, Y, Z, w, v)`` over rows that stay where they are."""
+    return reduce_rows(statistic, problem.rows, chunk=problem.chunk)
 
 
 def rebuilding(problem: Problem, cross: float, gram: Array, inner: Array) -> float:
@@ -316,6 +355,17 @@ def transposed(problem: Problem, right: Array) -> Array:
     return reduce_rows(_back, problem.X, right, chunk=problem.chunk)
 
 
+def image(problem: Problem, Q: Array) -> Array:
+    """X' diag(w) X Q, by chunks."""
+    if problem.rows is not None:
+        return np.asarray(over_rows(problem, partial(_image, Q=Q)))
+    return transposed(problem, problem.weight[:, None] * projections(problem, Q))
+
+
+def _image(X: Any, Y: Any, Z: Any, w: Array, v: Array, *, Q: Array) -> Array:
+    return np.asarray(X.T @ (w[:, None] * (X @ Q)), dtype=np.float64)
+
+
 def energy(problem: Problem, weight: Array) -> float:
     """sum_i weight_i ||x_i||^2."""
     return float(reduce_rows(row_energy, problem.X, weight, chunk=problem.chunk))
@@ -371,7 +421,10 @@ def best_codes(problem: Problem, W: Array) -> Array:
     return projections(problem, W) @ inverse_gram(W)
 
 
-def eliminated(problem: Problem, at: Coefficients) -> tuple[float, Coefficients]:
-    """min over H of L of the filter model without L1, and its gradient, which needs no chain rule."""
-    sums = row_sums(problem, at, None, inverse_gram(at.W))
+def eliminated(problem: Problem, at: Coefficients, positive: bool = False) -> tuple[float, Coefficients]:
+    """min over H (>= 0 if ``positive``) of L of the filter model without L1, and its gradient: no chain rule is needed."""
+    if positive:
+        sums = row_sums(problem, at, None, positive=True)
+    else:
+        sums = row_sums(problem, at, None, inverse_gram(at.W))
     return value_of(problem, at, sums), gradient_of(problem, at, sums)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+)
 
 from .._containers import as_column
-from .._rows import is_dask
+from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import _fit_context
-from .._validation import table_dtype
+from .._validation import check_table, table_dtype
 from ._base import Setup, SupervisedDictionary
-from ._losses import Squared
+from ._losses import Array, Squared
 from ._objective import State
+from ._remote import beside, chunk_weights
+from ._tables import check_kept
 
 
 class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
@@ -89,10 +98,11 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
 
         Parameters
         ----------
-        X : array, DataFrame, CSR matrix, or Dask array or dataframe (read in chunks, never held whole), covariates included
-        y : array (n,) or (n, q) of numbers
+        X : array, DataFrame, CSR matrix, or Dask array (also of CSR blocks) or dataframe, covariates included
+            As for the classifier.
+        y : array (n,) or (n, q) of numbers; beside a Dask table also a Dask array, Series or dataframe
         sample_weight : array (n,), optional
-            How often each row counts.
+            How often each row counts; beside a Dask table also a Dask array or Series.
         """
         self._fit(X, y, sample_weight)
         self._forget_codes()
@@ -106,16 +116,14 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         if y is None:
             msg = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ValueError(msg)
-        y = check_array(
-            np.asarray(y) if is_dask(y) else as_column(y).values,
-            ensure_2d=False,
-            dtype="numeric",
-            input_name="y",
-            estimator=self,
-        )
+        if is_dask(table) and self._by_sums:
+            return self._remote_setup(table, y, sample_weight)
+        y = _numbers(np.asarray(y) if is_dask(y) else as_column(y).values)
         check_consistent_length(table, y)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
+        if is_dask(table):
+            check_kept(table, self._kept_per_row(Y.shape[1]), self._why_kept)
         # the fit is of (y - shift) / scale, which changes units alone
         shift = np.average(Y, axis=0, weights=weight) if self.fit_intercept else np.zeros(Y.shape[1])
         variance = float(np.average(np.sum((Y - shift) ** 2, axis=1), weights=weight))
@@ -124,6 +132,22 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
             table, (Y - shift) / scale, Squared(), variance / scale**2, weight, unit=scale**2
         )
         return Setup(table, y, weight, problem, scale**2, shift)
+
+    def _remote_setup(self, table: Any, y: Any, sample_weight: Any) -> Setup:
+        """The problem of a Dask table, whose responses are scaled where they are."""
+        arrays = beside(table, y if is_dask(y) else _numbers(y), sample_weight)
+        first = reduce_rows(partial(_moments, shift=None), *arrays[1:])
+        mean = first[1] / first[0] if np.all(first[0] > 0) else np.zeros(first.shape[1])
+        shift = mean if self.fit_intercept else np.zeros_like(mean)
+        second = reduce_rows(partial(_moments, shift=shift), *arrays[1:])
+        variance = float(np.sum(second[2] / np.maximum(second[0], 1e-300)))
+        scale = float(np.sqrt(variance)) if variance > 0 else 1.0
+        target = NumberTarget(shift, scale)
+        problem = self._remote_problem(
+            arrays, target, len(shift), Squared(), variance / scale**2, unit=scale**2
+        )
+        flat = len(y.shape if hasattr(y, "shape") else np.shape(y)) == 1
+        return Setup(table, np.zeros(0 if flat else (0, len(shift))), None, problem, scale**2, shift)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
         setup = self._setup(X, y, sample_weight)
@@ -140,10 +164,29 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The fitted numbers of rows."""
+        check_is_fitted(self)
+        wide = None if self.coef_.ndim == 1 else self.coef_.shape[0]
+        numbers: NDArray[Any] = self._by_rows("_fitted", X, wide)
+        return numbers
+
+    def _fitted(self, X: Any) -> Array:
         a = self._activations(X)
         return a[:, 0] if self.coef_.ndim == 1 else a
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, the mean of that of several responses."""
+        if not is_dask(X):
+            return float(super().score(X, y, sample_weight))
+        arrays = beside(check_table(self, X, reset=False), y, sample_weight)
+        first = reduce_rows(partial(_moments, shift=None), *arrays[1:])
+        left, spread = reduce_rows(partial(_residual, self, first[1] / first[0]), *arrays)
+        flat = np.where(left == 0.0, 1.0, 0.0)  # of a constant response, as scikit-learn has it
+        return float(np.mean(np.where(spread > 0, 1.0 - left / np.where(spread > 0, spread, 1.0), flat)))
+
     def _label_loss(self, X: Any, y: Any) -> float:
+        if is_dask(X):
+            left, _ = reduce_rows(partial(_residual, self, np.zeros(1)), check_table(self, X, reset=False), y)
+            return float(left.sum() / reduce_rows(partial(_moments, shift=None), y)[0, 0])
         left = np.asarray(y, dtype=np.float64) - self.predict(X)
         return float(np.mean(np.sum(left.reshape(len(left), -1) ** 2, axis=1)))
 
@@ -151,3 +194,41 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _numbers(y: Any) -> NDArray[Any]:
+    """Responses, finite and numeric."""
+    checked: NDArray[Any] = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    return checked
+
+
+def _matrix(y: Any) -> Array:
+    y = _numbers(y)
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def _moments(y: Any, weight: Any = None, *, shift: Array | None) -> Array:
+    """Sums of w, w y and w (y - shift)^2 of some rows, one column per response."""
+    Y = _matrix(y)
+    w = np.ones(len(Y)) if weight is None else chunk_weights(weight)
+    Y = Y if shift is None else Y - shift
+    return np.stack([np.full(Y.shape[1], w.sum()), w @ Y, w @ Y**2])
+
+
+def _residual(model: Any, mean: Array, X: Any, y: Any, weight: Any = None) -> Array:
+    """Sums of w (y - fitted)^2 and w (y - mean)^2 of some rows, one column per response."""
+    Y = _matrix(y)
+    w = np.ones(len(Y)) if weight is None else chunk_weights(weight)
+    return np.stack([w @ (Y - model._fitted(X).reshape(len(Y), -1)) ** 2, w @ (Y - mean) ** 2])
+
+
+@dataclass(frozen=True)
+class NumberTarget:
+    """Responses as the problem takes them: (y - shift) / scale."""
+
+    shift: Array
+    scale: float
+
+    def __call__(self, y: Any, w: Array) -> tuple[Array, Array]:
+        """Y and v of some rows."""
+        return (_matrix(y) - self.shift) / self.scale, w

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._rows import reduce_rows
 from ._losses import Array
-from ._objective import Coefficients, Problem, State, projections, transposed
+from ._objective import Coefficients, Problem, State, over_rows, projections, transposed
 
 _WIDE = 1000  # covariates from which their matrix is scaled, not whitened
 _LEAST = 1e-3  # of the largest scale of a block that any scale is
@@ -35,11 +35,16 @@ def column_means(problem: Problem) -> Array:
     total = float(problem.label_weight.sum())
     if not problem.fit_intercept or total == 0.0:
         return np.zeros(problem.X.shape[1])
+    if problem.opening is not None:
+        return np.asarray(problem.opening.column / total)
     return transposed(problem, problem.label_weight[:, None])[:, 0] / total
 
 
-def _second(Z: Any, v: Array) -> Array:
-    """Sums of v z z', and of v z below them."""
+def second_moments(Z: Any, v: Array) -> Array:
+    """Sums of v z z' (of v z^2 alone, with many covariates), and of v z below them."""
+    if Z.shape[1] > _WIDE:
+        squares = Z.multiply(Z) if sparse.issparse(Z) else np.square(Z)
+        return np.vstack([np.asarray(squares.T @ v), np.asarray(Z.T @ v)])
     weighted = Z.multiply(v[:, None]).tocsr() if sparse.issparse(Z) else v[:, None] * Z
     whole = Z.T @ weighted
     whole = whole.toarray() if sparse.issparse(whole) else whole
@@ -81,9 +86,14 @@ def whitener(problem: Problem) -> Whitener:
     s = float(np.sqrt(bound * total)) if total > 0 else 1.0
     if q == 0:
         return Whitener(np.zeros(0), np.zeros((0, 0)), s)
+    if problem.opening is not None:
+        sums = problem.opening.second
+    elif q > _WIDE:
+        sums = second_moments(problem.Z, v)
+    else:
+        sums = reduce_rows(second_moments, problem.Z, v, chunk=problem.chunk)
     if q > _WIDE:
-        return _scaler(problem, s)
-    sums = reduce_rows(_second, problem.Z, v, chunk=problem.chunk)
+        return _scaler(problem, sums, s)
     mean = sums[q] / total if problem.fit_intercept and total > 0 else np.zeros(q)
     M = bound * (sums[:q] - total * np.outer(mean, mean)) + 2.0 * problem.l2 * np.eye(q)
     root = np.sqrt(np.maximum(np.diag(M), 0.0))
@@ -93,12 +103,10 @@ def whitener(problem: Problem) -> Whitener:
     return Whitener(mean, np.linalg.cholesky(correlation).T * root, s)
 
 
-def _scaler(problem: Problem, s: float) -> Whitener:
-    Z, v = problem.Z, problem.label_weight
-    total = float(v.sum())
-    mean = np.asarray(Z.T @ v) / total if problem.fit_intercept and total > 0 else np.zeros(Z.shape[1])
-    squares = Z.multiply(Z) if sparse.issparse(Z) else np.square(Z)
-    M = curvature(problem) * (np.asarray(squares.T @ v) - total * mean**2) + 2.0 * problem.l2
+def _scaler(problem: Problem, sums: Array, s: float) -> Whitener:
+    total = float(problem.label_weight.sum())
+    mean = sums[1] / total if problem.fit_intercept and total > 0 else np.zeros(sums.shape[1])
+    M = curvature(problem) * (sums[0] - total * mean**2) + 2.0 * problem.l2
     return Whitener(mean, np.where(M > 0, np.sqrt(np.maximum(M, 0.0)), 1.0), s)
 
 
@@ -140,6 +148,31 @@ class Scaling:
         return self.mean @ W if self.problem.model == "filter" else self.mean
 
 
+def remote_scaling(problem: Problem, W: Array, B: Array, gram: Array) -> Scaling:
+    """Scales of a filter model whose rows stay where they are, from sum w h h' of the codes at the start."""
+    mean = column_means(problem)
+    square = over_rows(problem, partial(_seen, W=W, shift=mean @ W))
+    none, diagonal = np.ones((1, W.shape[1])), np.diag(gram)
+    return Scaling(
+        problem, *_filter_scales(problem, W, B, diagonal, mean, square), none, mean, whitener(problem)
+    )
+
+
+def _seen(X: Any, Y: Any, Z: Any, w: Array, v: Array, *, W: Array, shift: Array) -> Array:
+    return np.asarray(v @ (X @ W - shift) ** 2)
+
+
+def _filter_scales(
+    problem: Problem, W: Array, B: Array, gram: Array, mean: Array, square: Array
+) -> tuple[Array, Array]:
+    """Of W and B, from the diagonal of sum w h h' and sums of v s^2, s the centred X W."""
+    bound, total = curvature(problem), float(problem.label_weight.sum())
+    spread = bound * (problem.energy - total * float(mean @ mean)) / problem.X.shape[1]
+    of_w = 2.0 * problem.xi * gram + (max(spread, 0.0) + 2.0 * problem.l2) * np.sum(B * B, axis=1)
+    of_b = bound * square + 2.0 * problem.l2 * np.sum(W * W, axis=0)
+    return scales(of_w), scales(of_b)[:, None]
+
+
 def scaling(problem: Problem, start: State) -> Scaling:
     """Scales from the curvatures of L at the start."""
     W, H, B, _, _ = start
@@ -149,20 +182,18 @@ def scaling(problem: Problem, start: State) -> Scaling:
     atoms, slopes = np.sum(W * W, axis=0), np.sum(B * B, axis=1)
     if problem.model == "filter":
         mean = column_means(problem)
-        s, inner = projections(problem, W) - mean @ W, atoms
-        spread = bound * (problem.energy - total * float(mean @ mean)) / problem.X.shape[1]
-        of_w = 2.0 * problem.xi * gram + (max(spread, 0.0) + 2.0 * problem.l2) * slopes
+        s = projections(problem, W) - mean @ W
+        square = np.einsum("ij,ij,i->j", s, s, v)
+        scale_w, scale_b = _filter_scales(problem, W, B, gram, mean, square)
         of_h = 2.0 * problem.xi * atoms
     else:
         mean = v @ H / total if problem.fit_intercept and total > 0 else np.zeros(H.shape[1])
-        s, inner = H - mean, gram
-        of_w = 2.0 * problem.xi * gram
+        s = H - mean
+        scale_w = scales(2.0 * problem.xi * gram)
+        scale_b = scales(bound * np.einsum("ij,ij,i->j", s, s, v) + 2.0 * problem.l2 * gram)[:, None]
         of_h = (
             2.0 * problem.xi * atoms
             + (bound * total / max(float(w.sum()), 1e-300) + 2.0 * problem.l2) * slopes
         )
-    of_b = bound * np.einsum("ij,ij,i->j", s, s, v) + 2.0 * problem.l2 * inner
     rows = np.sqrt(np.maximum(w, _SMALL * float(w.max(initial=1.0))))
-    return Scaling(
-        problem, scales(of_w), scales(of_b)[:, None], rows[:, None] * scales(of_h), mean, whitener(problem)
-    )
+    return Scaling(problem, scale_w, scale_b, rows[:, None] * scales(of_h), mean, whitener(problem))

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..factor import eigh
 from ._codes import nonnegative_codes
-from ._descent import Nonnegative
+from ._descent import sweep
 from ._losses import Array
-from ._objective import Problem, projections, rebuilding, transposed
+from ._objective import Problem, image, projections, rebuilding, transposed
+from ._remote import RemoteCodes, halves
 
 _POWER = 6  # subspace iterations
 _EXTRA = 10  # directions beyond those asked for
@@ -22,14 +23,9 @@ def leading_directions(problem: Problem, r: int, rng: np.random.Generator) -> tu
     p = problem.X.shape[1]
     width = min(p, r + _EXTRA)
     Q = np.eye(p) if width == p else np.linalg.qr(rng.standard_normal((p, width)))[0]
-    w = problem.weight[:, None]
-    for _ in range(1 if width == p else _POWER):
-        image = transposed(problem, w * projections(problem, Q))
-        if width < p:
-            Q = np.linalg.qr(image)[0]
-    if width < p:
-        image = transposed(problem, w * projections(problem, Q))
-    values, vectors = eigh(Q.T @ image)
+    for _ in range(_POWER if width < p else 0):
+        Q = np.linalg.qr(image(problem, Q))[0]
+    values, vectors = eigh(Q.T @ image(problem, Q))
     return Q @ vectors[:, ::-1][:, :r], np.maximum(values[::-1][:r], 0.0)
 
 
@@ -42,43 +38,62 @@ def nonnegative_factors(problem: Problem, r: int, rng: np.random.Generator) -> t
     w = problem.weight[:, None]
     V, values = leading_directions(problem, r, rng)
     XV = projections(problem, V)
-    W = np.empty_like(V)
-    for k in range(r):
-        sign = 1.0 if _part(XV[:, k], w, V[:, k]) >= _part(-XV[:, k], w, -V[:, k]) else -1.0
-        W[:, k] = np.maximum(sign * V[:, k], 0.0)
-    floor = float(problem.weight @ projections(problem, np.ones((V.shape[0], 1)))[:, 0])
-    floor /= max(float(problem.weight.sum()) * V.shape[0], _SMALL)
-    scale = np.sqrt(values[0] / max(float(problem.weight.sum()), _SMALL)) if values[0] > 0 else 1.0
-    W = np.where(W > 1e-8, W, floor / max(scale, _SMALL))  # no entry is stuck at 0
-    xw, gram = projections(problem, W), W.T @ W
-    H = nonnegative_codes(xw, gram)[0]
+    above, below = (problem.weight @ np.maximum(side, 0.0) ** 2 for side in (XV, -XV))
+    entries = float(problem.weight @ projections(problem, np.ones((V.shape[0], 1)))[:, 0])
+    W = _first_atoms(problem, V, values, above, below, entries)
+    H = nonnegative_codes(projections(problem, W), W.T @ W)[0]
     last = np.inf
     for _ in range(_SWEEPS):
         wh = w * H
-        W = _sweep(W, transposed(problem, wh), H.T @ wh)
+        W = sweep(W, transposed(problem, wh), H.T @ wh)
         xw, gram = projections(problem, W), W.T @ W
-        H = _sweep(H, xw, gram)
+        H = sweep(H, xw, gram)
         wh = w * H
         left = rebuilding(problem, float(np.vdot(wh, xw)), H.T @ wh, gram)
-        if last - left <= _TOL * max(left, _SMALL * problem.energy):
+        if _settled(problem, last, left):
             break
         last = left
-    return _balance(W, H, problem.weight)
-
-
-def _part(x: Array, w: Array, v: Array) -> float:
-    """Size of the positive parts of both singular vectors."""
-    return float(np.sqrt(w[:, 0] @ np.maximum(x, 0.0) ** 2) * np.linalg.norm(np.maximum(v, 0.0)))
-
-
-def _sweep(F: Array, cross: Array, gram: Array) -> Array:
-    """One pass over the columns of F >= 0, each at its best for ||. - F G'||^2 with G'G = ``gram``."""
-    return F + Nonnegative(gram)(F, F @ gram - cross, 1.0)
-
-
-def _balance(W: Array, H: Array, weight: Array) -> tuple[Array, Array]:
-    """The same product with columns of equal norms."""
-    tall, wide = np.sqrt(weight @ (H * H)), np.linalg.norm(W, axis=0)
-    used = (tall > 0) & (wide > 0)
-    share = np.sqrt(np.divide(tall, wide, out=np.ones(len(tall)), where=used))
+    share = _balance(W, problem.weight @ (H * H))
     return W * share, H / share
+
+
+def remote_factors(problem: Problem, r: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The same W, and sum w h h' of the same codes, where rows stay where they are."""
+    V, values = leading_directions(problem, r, rng)
+    sides = halves(problem, V)
+    W = _first_atoms(problem, V, values, sides.above, sides.below, sides.entries)
+    codes = RemoteCodes(problem)
+    sums, last = codes(W), np.inf
+    for _ in range(_SWEEPS):
+        W = sweep(W, sums.xh, sums.gram)
+        sums = codes(W)
+        left = rebuilding(problem, sums.cross, sums.gram, W.T @ W)
+        if _settled(problem, last, left):
+            break
+        last = left
+    share = _balance(W, np.diag(sums.gram))
+    return W * share, sums.gram / np.outer(share, share)
+
+
+def _settled(problem: Problem, last: float, left: float) -> bool:
+    return last - left <= _TOL * max(left, _SMALL * problem.energy)
+
+
+def _first_atoms(
+    problem: Problem, V: Array, values: Array, above: Array, below: Array, entries: float
+) -> Array:
+    """The larger of the positive and negative parts of directions V, given sums of w (x'V)^2 on both sides and of w x."""
+    plus, minus = (np.linalg.norm(np.maximum(side, 0.0), axis=0) for side in (V, -V))
+    sign = np.where(np.sqrt(above) * plus >= np.sqrt(below) * minus, 1.0, -1.0)
+    W = np.maximum(sign * V, 0.0)
+    mass = float(problem.weight.sum())
+    floor = entries / max(mass * V.shape[0], _SMALL)
+    scale = np.sqrt(values[0] / max(mass, _SMALL)) if values[0] > 0 else 1.0
+    return np.where(W > 1e-8, W, floor / max(scale, _SMALL))  # no entry is stuck at 0
+
+
+def _balance(W: Array, square: Array) -> Array:
+    """What makes norms of the columns of W and of codes with these sums of squares equal."""
+    tall, wide = np.sqrt(square), np.linalg.norm(W, axis=0)
+    used = (tall > 0) & (wide > 0)
+    return np.asarray(np.sqrt(np.divide(tall, wide, out=np.ones(len(tall)), where=used)))

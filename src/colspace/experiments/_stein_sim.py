@@ -72,7 +72,7 @@ def fitted_score(law: str, X: Array) -> Any:
 
 def methods(score: Any, links: str) -> dict[str, Any]:
     """Name -> estimator; linear links have no second derivatives, so only first order there."""
-    published = {"score_model": score, "whiten": False, "whiten_response": False}
+    published = {"score_model": score, "whiten": False, "whiten_response": False, "standardize": False}
     found = {
         "reduced-rank regression": ReducedRank(RANK, weighting="identity"),
         f"{FIRST}, published": SteinReduction(RANK, **published),

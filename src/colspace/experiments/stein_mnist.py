@@ -123,12 +123,12 @@ def kernel_directions(X: Array, size: Size, regularization: float | str, seed: i
     score = KernelScore(
         regularization=regularization, standardize=False, max_samples=size.kernel, random_state=seed
     )
-    return directions(SteinReduction(max(size.dimensions), score_model=score), X)
+    return directions(SteinReduction(max(size.dimensions), score_model=score, standardize=False), X)
 
 
 def second_directions(X: Array, size: Size, ridge: float) -> Array:
     """Second order with the mean pixel as response, Gaussian score."""
-    plain: dict[str, Any] = {"whiten": False, "whiten_response": False}
+    plain: dict[str, Any] = {"whiten": False, "whiten_response": False, "standardize": False}
     model = SteinReduction(max(size.dimensions), order=2, score_model=GaussianScore(ridge=ridge), **plain)
     return directions(model, X, X.mean(axis=1))
 
@@ -159,7 +159,9 @@ def encoders(images: Images, size: Size, seed: int, regularization: float, ridge
     if find_spec("torch") is not None:
         noisy = X + NOISE * np.random.default_rng(seed).standard_normal(X.shape)
         net = NeuralScore(noise=0.3, standardize=False, max_epochs=6, random_state=seed)
-        found["first order, denoising"] = directions(SteinReduction(h, score_model=net), noisy)
+        found["first order, denoising"] = directions(
+            SteinReduction(h, score_model=net, standardize=False), noisy
+        )
     found["second order, validated"] = second_directions(X, size, ridge)
     return found
 

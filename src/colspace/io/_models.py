@@ -22,6 +22,7 @@ from ._text import first_line
 
 _PACKAGES = ("colspace", "numpy", "scipy", "sklearn")
 _SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
+_ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HEADERS = 76  # bytes of a zip file that every member takes beside its content
 
 
@@ -45,8 +46,13 @@ def save(estimator: Any, path: PathLike) -> None:
     """
     skops = check_model_target(path)
     data = skops.dumps(_rewrite(estimator, _freeze))
-    _check_trusted(skops.get_untrusted_types(data=data), f"{type(estimator).__name__} cannot be saved")
-    _check_sizes(data)
+    what = f"{type(estimator).__name__} cannot be saved"
+    _check_trusted(skops.get_untrusted_types(data=data), what)
+    try:
+        _check_sizes(data)
+    except ValueError as error:
+        msg = f"{what}: {error}"
+        raise ValueError(msg) from error
     with replacing(path) as file:
         file.write(data)
 
@@ -118,8 +124,10 @@ def _check_member(archive: ZipFile, member: ZipInfo) -> None:
         return
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        shape, _, dtype = read[version](file)
+        if version not in _ARRAY_HEADERS:
+            msg = f"{member.filename} is an array of version {version}, which is not known"
+            raise ValueError(msg)
+        shape, _, dtype = _ARRAY_HEADERS[version](file)
         claimed, there = dtype.itemsize, member.file_size - file.tell()
     for length in shape:
         claimed *= length

@@ -41,14 +41,17 @@ def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
     _check_encoding(source, encoding)
     encoding = encoding or "utf-8"
     expected = "\t" if source.kind == "tsv" else ","
-    with source.open() as file, io.TextIOWrapper(file, encoding, errors="replace", newline="") as letters:
-        start = letters.read(_PREFIX)
-    separator = _separator(start.removeprefix("\ufeff"), expected)
-    # the csv module has a limit to the length of a field, pandas has none
-    options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-    with source.open() as file:
-        header = pandas.read_csv(file, sep=separator, encoding=encoding, **options)
-    fields = [str(name) or f"Unnamed: {i}" for i, name in enumerate(header.iloc[0])]
+    with source.open() as file, io.TextIOWrapper(file, encoding, newline="") as letters:
+        line = letters.readline().removeprefix("\ufeff")
+        more = letters.read(_PREFIX) if '"' in line else ""  # a name may hold line breaks
+    separator = _separator((line + more)[:_PREFIX], expected)
+    if line.strip() and '"' not in line:
+        names = line.rstrip("\r\n").split(separator)
+    else:  # pandas, as the csv module has a limit to the length of a field
+        options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+        with source.open() as file:
+            names = list(pandas.read_csv(file, sep=separator, encoding=encoding, **options).iloc[0])
+    fields = [str(name) or f"Unnamed: {i}" for i, name in enumerate(names)]
     refuse_twice(source, [name.strip() for name in fields])
     return Layout(encoding, separator, expected, tuple(fields))
 
@@ -78,10 +81,10 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
     try:
         layout = layout_of(pandas, source, encoding)
         kept = {name: str for name in layout.fields if name.strip() in text}
-        frame = _read_csv(pandas, source, layout, dtype=kept)
+        frame = _read_csv(pandas, source, layout, dtype=kept or None)
         note = f"{path}: the header holds no {layout.expected!r}, so columns are separated at {layout.separator!r}"
         if layout.separator not in (layout.expected, ",") and _count_numbers(frame) < frame.shape[1]:
-            comma = _read_csv(pandas, source, layout, dtype=kept, decimal=",")
+            comma = _read_csv(pandas, source, layout, dtype=kept or None, decimal=",")
             if _count_numbers(comma) > _count_numbers(frame):
                 frame, note = comma, f"{note} and ',' is the decimal mark"
         if kept and not gaps:
@@ -131,7 +134,7 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
     """Refuse an encoding that does not exist, and without one bytes that cannot be UTF-8 text."""
     if encoding is not None:
         try:
-            b"".decode(encoding)
+            io.TextIOWrapper(io.BytesIO(), encoding)
         except LookupError as error:
             msg = f"encoding={encoding!r} is not an encoding of text; e.g. utf-8, utf-16, latin-1 or cp1252"
             raise ValueError(msg) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -143,12 +144,15 @@ class BilinearPairRegressor(BaseEstimator):
 
     def _solve(self, A: Array, B: Array, links: Links) -> None:
         r, max_iter, tol = int(self.n_components), int(self.max_iter), float(self.tol)
+        # c Y with penalty c alpha has the factors of Y times sqrt(c) and c^2 times its objective
+        unit = float(np.abs(links.Y.data).max()) if self.loss == "squared" else 1.0
+        links = replace(links, Y=links.Y / unit)
         top = spectral_norm(A[:, 1:].T @ (links.scores @ B[:, 1:]))
-        self.alpha_ = float(self.alpha) * (top if top > 0 else 1.0)
+        alpha = float(self.alpha) * (top if top > 0 else 1.0)
         if self.loss == "squared" and links.counted is None:
-            found = alternating_ridge(A, B, links.Y, r, self.alpha_, max_iter, tol)
+            found = alternating_ridge(A, B, links.Y, r, alpha, max_iter, tol)
         else:
-            found = quasi_newton(Objective(A, B, links, self.loss, self.alpha_, r), max_iter, tol)
+            found = quasi_newton(Objective(A, B, links, self.loss, alpha, r), max_iter, tol)
         if not found.converged:
             warnings.warn(
                 f"the objective was still changing by more than tol={tol:g} after {found.n_iter} iterations; use a "
@@ -156,8 +160,9 @@ class BilinearPairRegressor(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self.factors_ = {"left": found.U, "right": found.V}
-        self.objective_, self.n_iter_ = found.objective, found.n_iter
+        self.alpha_ = alpha * unit
+        self.factors_ = {"left": found.U * np.sqrt(unit), "right": found.V * np.sqrt(unit)}
+        self.objective_, self.n_iter_ = found.objective * unit**2, found.n_iter
 
     def _standardise(self, X: Array, side: str) -> Array:
         return np.hstack([np.ones((len(X), 1)), (X - self.mean_[side]) / self.scale_[side]])

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _SHOWN = 5  # names in a message
+_LARGEST = 1e150  # scores beyond this have squares that float64 cannot hold
 
 
 def shown(names: Sequence[object]) -> str:
@@ -82,12 +83,13 @@ class Links:
     @property
     def deviation(self) -> float:
         """Standard deviation of the score over observed pairs."""
-        mean = self.mean
-        rows, columns = self.Y.tocoo().coords
-        weight = self.weights_at(rows, columns)
-        stored = float(np.sum(weight * (self.Y.tocoo().data - mean) ** 2))
+        unit = float(np.abs(self.Y.data).max(initial=0.0)) or 1.0  # squares of small scores would underflow
+        mean = self.mean / unit
+        table = self.Y.tocoo()
+        weight = self.weights_at(*table.coords)
+        stored = float(np.sum(weight * (table.data / unit - mean) ** 2))
         rest = max(self.count - float(weight.sum()), 0.0)
-        return float(np.sqrt((stored + rest * mean**2) / self.count))
+        return unit * float(np.sqrt((stored + rest * mean**2) / self.count))
 
     def degrees(self, axis: int) -> Array | None:
         """Observed pairs of each left (axis 1) or right (axis 0) entity as often as they count; None: all have all."""
@@ -112,6 +114,16 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int], sample_weight: Any = 
     links = read_links(Y, mask, shape, sample_weight)
     if links.mask is not None and not links.mask.nnz:
         msg = "no pair is observed: the mask is empty, or every observed pair has weight zero"
+        raise ValueError(msg)
+    size = np.abs(links.Y.data)
+    if size.size and size.max() > _LARGEST:
+        table = links.Y.tocoo()
+        worst = int(np.argmax(np.abs(table.data)))
+        i, j = (int(places[worst]) for places in table.coords)
+        msg = (
+            f"sums over Y overflow: the pair of left entity {i} and right entity {j} has the score {table.data[worst]:.6g}, "
+            f"beyond {_LARGEST:g}. Remedy: rescale the scores, or look for a wrong one"
+        )
         raise ValueError(msg)
     if not np.any(links.scores.data):
         msg = "all scores in Y are zero, so there is no link to learn from; check the ids, or fit after adding links"

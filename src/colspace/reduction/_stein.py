@@ -27,11 +27,10 @@ from .._validation import (
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
-from ._proxies import held_out_gain
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
-from ._stein_folds import CrossFolds, FoldedPlan, split_tables
+from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -342,24 +341,20 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return GaussianPlan(plan, encoder)
 
     def _fit_score(self, X: Any, weights: Any = None) -> ScoreModel:
-        if is_dask(X):
-            if not self._given():
-                msg = (
-                    "a score other than the Gaussian is fitted on rows in memory. Remedies: "
-                    "score_model='gaussian', a score whose parameters are all given, or a sample of the rows"
-                )
-                raise TypeError(msg)
-            X = sample_rows(X)[0]
         if isinstance(self.score_model, str):
             score, self.held_out_log_density_ = choose_score(X, rng=self.random_state, sample_weight=weights)
             return score
         score = clone(self.score_model)
-        score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
-        shape = np.shape(score.score_function(np.asarray(X[:2])))
-        if shape != (min(2, X.shape[0]), X.shape[1]):
+        rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
+        if is_dask(X) and score.is_given:
+            score.fit(rows)
+        else:
+            score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
+        shape = np.shape(score.score_function(rows))
+        if shape != rows.shape:
             msg = (
-                f"score_function of {type(score).__name__} gave shape {shape} for 2 rows; it must give one score per "
-                f"row and column, (2, {X.shape[1]})"
+                f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
+                f"score per row and column, {rows.shape}"
             )
             raise ValueError(msg)
         return score
@@ -485,23 +480,18 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not frame.supervised or is_dask(X):
             msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
             raise ValueError(msg)
-        folds: list[list[Array]] = []
         law = None if isinstance(plan, ScorePlan) else self._law(reduce_stein(plan, X, y, weights), span)[0]
-        for fold in range(_FOLDS):
-            held_out = np.arange(X.shape[0]) % _FOLDS == fold
-            folds.append([])
-            for rows in (~held_out, held_out):
-                w = None if weights is None else weights[rows]
-                statistic = reduce_stein(plan, X[rows], np.asarray(y)[rows], w)
-                if isinstance(plan, ScorePlan):
-                    moments = stein_from_sums(statistic, plan.shift_x, standardize=self.standardize)
-                else:
-                    moments = stein_from_tables(statistic, law, scale)
-                matrix = supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
-                folds[-1].append(matrix)
-        limit = min(folds[0][0].shape)
-        errors = np.sum([held_out_gain([train], [test], limit) for train, test in folds], axis=0)
-        return int(np.argmin(errors)) + 1
+
+        def matrix(rows: Any) -> Array:
+            w = None if weights is None else weights[rows]
+            statistic = reduce_stein(plan, X[rows], np.asarray(y)[rows], w)
+            if isinstance(plan, ScorePlan):
+                moments = stein_from_sums(statistic, plan.shift_x, standardize=self.standardize)
+            else:
+                moments = stein_from_tables(statistic, law, scale)
+            return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
+
+        return held_out_rank(matrix, X.shape[0], _FOLDS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

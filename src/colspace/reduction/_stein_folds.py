@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from ..moments import TripleMoments
+from ._proxies import held_out_gain
 from ._stein_fit import SteinOptions
 from ._stein_path import GaussianPath
 from ._stein_sums import (
@@ -158,3 +159,15 @@ def read_out_error(train: LinearSums, test: LinearSums, directions: Array, y_sca
     out_yy = np.diag(test.yy) - 2 * my * test.y + test.count * my**2
     error = out_yy - 2 * np.einsum("hq,hq->q", B, out_zy) + np.einsum("hq,hk,kq->q", B, out_zz, B)
     return float(np.sum(np.maximum(error, 0.0) / y_scale**2))
+
+
+def held_out_rank(matrix: Callable[[Any], Array], n_rows: int, n_folds: int) -> int:
+    """The number of directions with the least held-out squared error of moments; ``matrix(rows)`` gives them."""
+    errors: Array | None = None
+    for fold in range(n_folds):
+        held_out = np.arange(n_rows) % n_folds == fold
+        train, test = matrix(~held_out), matrix(held_out)
+        gain = held_out_gain([train], [test], min(train.shape))
+        errors = gain if errors is None else errors + gain
+    assert errors is not None
+    return int(np.argmin(errors)) + 1

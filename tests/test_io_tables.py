@@ -1,0 +1,238 @@
+"""Tables as they come: streams, encodings, headers."""
+
+import csv
+import gzip
+import io
+import os
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import ipc
+
+from colspace.io import read_table, write_table
+
+FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "n": [3, 4], "é": [True, False]})
+
+
+def as_bytes(kind, frame=FRAME):
+    buffer = io.BytesIO()
+    if kind == "parquet":
+        frame.to_parquet(buffer)
+    elif kind == "csv":
+        buffer.write(frame.to_csv(index=False).encode())
+    elif kind == "csv.gz":
+        buffer.write(gzip.compress(frame.to_csv(index=False).encode()))
+    else:
+        table = pa.Table.from_pandas(frame)
+        with (ipc.new_file if kind == "arrow" else ipc.new_stream)(buffer, table.schema) as writer:
+            writer.write_table(table)
+    return buffer.getvalue()
+
+
+KINDS = ["parquet", "arrow", "stream", "csv", "csv.gz"]
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_standard_input_is_told_by_its_content(monkeypatch, kind):
+    monkeypatch.setattr(sys, "stdin", Stdin(as_bytes(kind)))
+    pd.testing.assert_frame_equal(read_table("-"), FRAME)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["pipe", "pipe.csv"])
+def test_named_pipes_are_read(tmp_path, kind, name):
+    os.mkfifo(tmp_path / name)
+    writer = threading.Thread(daemon=True, target=(tmp_path / name).write_bytes, args=(as_bytes(kind),))
+    writer.start()
+    found = read_table(tmp_path / name, text=["n"], gaps=False)  # a table that is parsed twice
+    writer.join(10)
+    assert found["n"].astype(str).tolist() == ["3", "4"]
+    pd.testing.assert_frame_equal(found.drop(columns="n"), FRAME.drop(columns="n"))
+
+
+def test_a_pipe_of_tabs_says_so_by_its_name(tmp_path):
+    os.mkfifo(tmp_path / "p.tsv")
+    writer = threading.Thread(daemon=True, target=(tmp_path / "p.tsv").write_text, args=("a\tb\n1\t2\n",))
+    writer.start()
+    assert read_table(tmp_path / "p.tsv").columns.tolist() == ["a", "b"]
+    writer.join(10)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "stream"])
+def test_files_of_arrow(tmp_path, kind):
+    (tmp_path / "t.arrow").write_bytes(as_bytes(kind))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.arrow"), FRAME)
+    with pytest.raises(ValueError, match="unknown kind of table to write"):
+        write_table(FRAME, tmp_path / "t.arrow")
+
+
+def test_parquet_of_other_writers_reads_as_pandas_does(tmp_path):
+    table = pa.table({"s": ["x", None], "n": [1, None], "d": pa.array(["u", "v"]).dictionary_encode()})
+    pq.write_table(table, tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), pd.read_parquet(tmp_path / "t.parquet"))
+
+
+def test_content_that_the_name_does_not_tell(tmp_path):
+    (tmp_path / "t.csv").write_bytes(as_bytes("parquet"))
+    with pytest.raises(ValueError, match=r"t\.csv holds Parquet by its content; name it \.parquet"):
+        read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_bytes(as_bytes("csv.gz"))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv"), FRAME)
+    (tmp_path / "t.csv.gz").write_bytes(as_bytes("csv"))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv.gz"), FRAME)
+    (tmp_path / "t.arrow").write_text("a,b\n")
+    with pytest.raises(ValueError, match="is not an Arrow file"):
+        read_table(tmp_path / "t.arrow")
+
+
+@pytest.mark.parametrize("cut", [11, 30])
+def test_half_a_packed_file(tmp_path, cut):
+    (tmp_path / "t.csv").write_bytes(as_bytes("csv.gz")[:cut])
+    with pytest.raises(ValueError, match=r"t\.csv is not a CSV table"):
+        read_table(tmp_path / "t.csv")
+
+
+# ---------------------------------------------------------------------- headers
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("name", ["x" * 200_000, '"' + "x" * 200_000 + '"', "x" * 2_000_000])
+@pytest.mark.filterwarnings("ignore:.*columns are separated at")
+def test_names_of_any_length(tmp_path, separator, name):
+    limit = csv.field_size_limit()
+    (tmp_path / "t.csv").write_text(f"a{separator}{name}{separator}b\n1{separator}2{separator}3\n")
+    found = read_table(tmp_path / "t.csv", text=["b"])
+    assert found.columns.tolist() == ["a", name.strip('"'), "b"]
+    assert found.iloc[0].tolist() == [1, 2, "3"]
+    assert csv.field_size_limit() == limit
+
+
+def test_headers_of_any_width_and_the_separator_from_their_beginning(tmp_path):
+    names = [f"column {i}" for i in range(15_000)]  # 190,000 letters
+    (tmp_path / "t.csv").write_text(";".join(names) + "\n" + ";".join("1" * len(names)) + "\n")
+    with pytest.warns(UserWarning, match="separated at ';'"):
+        assert read_table(tmp_path / "t.csv").columns.tolist() == names
+
+
+def test_names_with_line_breaks_and_separators(tmp_path):
+    (tmp_path / "t.csv").write_text('"a;\nb";"c ""d"""\n1;2\n')
+    with pytest.warns(UserWarning, match="separated at ';'"):
+        assert read_table(tmp_path / "t.csv").columns.tolist() == ["a;\nb", 'c "d"']
+
+
+@pytest.mark.parametrize("header", ["a,b,a", 'a,b,"a"', "a,b, a", "a;b;a", "a,a,b,b"])
+def test_names_that_stand_twice_are_refused_in_text(tmp_path, header):
+    (tmp_path / "t.csv").write_text(header + "\n" + "1,2,3,4"[: len(header)].replace(",", header[1]) + "\n")
+    with pytest.raises(ValueError, match=r"t\.csv: column names that stand twice: 'a'.*; rename them"):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_names_that_stand_twice_are_refused_in_parquet_and_arrow(tmp_path, monkeypatch, kind):
+    table = pa.table([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "b", "a"])
+    buffer = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(table, buffer)
+    else:
+        with (ipc.new_file if kind == "arrow" else ipc.new_stream)(buffer, table.schema) as writer:
+            writer.write_table(table)
+    path = tmp_path / ("t.parquet" if kind == "parquet" else "t.arrow")
+    path.write_bytes(buffer.getvalue())
+    monkeypatch.setattr(sys, "stdin", Stdin(buffer.getvalue()))
+    for source in (path, "-"):
+        with pytest.raises(ValueError, match="column names that stand twice: 'a'; rename them"):
+            read_table(source)
+
+
+def test_many_columns_without_a_name(tmp_path):
+    (tmp_path / "t.csv").write_text(",a,,\n1,2,3,4\n")
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["Unnamed: 0", "a", "Unnamed: 2", "Unnamed: 3"]
+
+
+# ---------------------------------------------------------------------- encodings
+
+TEXT = "naïve,prix\né,1\nü,2\n"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_utf8_with_and_without_a_mark(tmp_path, monkeypatch, stream, bom):
+    content = bom + TEXT.encode()
+    (tmp_path / "t.csv").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", Stdin(content))
+    for encoding in (None, "utf-8", "utf-8-sig"):
+        monkeypatch.setattr(sys, "stdin", Stdin(content))
+        found = read_table("-" if stream else tmp_path / "t.csv", text=["naïve"], encoding=encoding)
+        assert found.columns.tolist() == ["naïve", "prix"]
+        assert found["naïve"].tolist() == ["é", "ü"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "encoding"),
+    [
+        (TEXT.encode("utf-16"), "is UTF-16 text, not UTF-8", "utf-16"),
+        (b"\xfe\xff" + TEXT.encode("utf-16-be"), "is UTF-16 text", "utf-16"),
+        (TEXT.encode("utf-16-le"), "is UTF-16 text", "utf-16-le"),
+        (TEXT.encode("utf-16-be"), "is UTF-16 text", "utf-16-be"),
+        (TEXT.encode("utf-32"), "is UTF-32 text", "utf-32"),
+        (TEXT.encode("latin-1"), "line 1 holds the byte 0xef. It looks like Latin-1", "latin-1"),
+        (
+            ("a,b\n" + 70_000 * "1,2\n" + "é,3\n").encode("latin-1"),
+            "line 70002 holds the byte 0xe9",
+            "latin-1",
+        ),
+        ("naïve,prix\n5 €,1\n".encode("cp1252"), "line 1 holds the byte 0xef", "latin-1"),
+        (
+            "name,prix\n5 €,1\n".encode("cp1252"),
+            "0x80. It looks like Windows-1252, a kind of Latin-1",
+            "cp1252",
+        ),
+    ],
+)
+def test_other_encodings_are_named_with_the_remedy(tmp_path, monkeypatch, content, message, encoding):
+    (tmp_path / "t.csv").write_bytes(content)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(content))
+    monkeypatch.setattr(sys, "stdin", Stdin(content))
+    for source in (tmp_path / "t.csv", tmp_path / "t.csv.gz", "-"):
+        with pytest.raises(ValueError, match=message) as caught:
+            read_table(source)
+        assert str(caught.value).endswith(f"give encoding={encoding!r}")
+        assert str(source) in str(caught.value)
+    found = read_table(tmp_path / "t.csv", encoding=encoding)
+    assert found.columns.tolist() == content.decode(encoding).split("\n")[0].split(",")
+    assert found.iloc[-1, 0] == content.decode(encoding).split("\n")[-2].split(",")[0]
+
+
+def test_encodings_that_are_wrong(tmp_path):
+    (tmp_path / "t.csv").write_text(TEXT, encoding="utf-8")
+    for encoding in ("klingon", "hex"):
+        with pytest.raises(ValueError, match=f"encoding='{encoding}' is not an encoding of text; e.g. utf-8"):
+            read_table(tmp_path / "t.csv", encoding=encoding)
+    for encoding in ("ascii", "utf-16"):
+        with pytest.raises(
+            ValueError, match=rf"t\.csv cannot be read with encoding='{encoding}': .*name another"
+        ):
+            read_table(tmp_path / "t.csv", encoding=encoding)
+    FRAME.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"encoding='latin-1' is about text, and .*t\.parquet has its own"):
+        read_table(tmp_path / "t.parquet", encoding="latin-1")
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n\0\0\0\0,3\n")
+    with pytest.raises(ValueError, match=r"t\.csv is not a CSV table: it holds bytes that are zero"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_cells_that_look_like_formulas_stay_as_they_are(tmp_path):
+    cells = ["=1+1", "+1", "-x", "@SUM(A1)", "\t=2", "'=3"]
+    write_table(pd.DataFrame({"a": cells}), tmp_path / "t.csv")
+    assert read_table(tmp_path / "t.csv", text=["a"])["a"].tolist() == cells
+    assert (tmp_path / "t.csv").read_text().splitlines()[1:5] == cells[:4]
