@@ -74,7 +74,7 @@ def main() -> None:
     for workers in (1, 2):
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
+                n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0
             ) as cluster,
             Client(cluster) as client,
         ):

@@ -146,7 +146,10 @@ def test_dask_arrays_of_sparse_blocks(table, make, chunks):
     positive = np.where(X > 0, X, 0.0)
     for response in (y, da.from_array(y, chunks=25)):
         np.testing.assert_allclose(reduce_rows(_sparse_gram, lazy, response), gram(positive, y))
-    assert as_array(_twice(X)).has_canonical_format
+    doubled = sparse.csr_array(([1.0, 2.0, 4.0], [1, 1, 0], [0, 2, 3]), shape=(2, 3))
+    assert as_array(doubled).toarray().tolist() == [[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]
+    assert as_array(doubled).nnz == 2
+    assert doubled.nnz == 3  # as it was
 
 
 def _sparse_gram(X, y):

@@ -7,6 +7,7 @@ import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from colspace import CopulaImputer
@@ -139,15 +140,20 @@ def test_score_is_a_weighted_mean():
     assert model.score(X) == pytest.approx(float(rows.mean()))
 
 
-def test_routed_through_a_pipeline():
+def test_routed_through_a_pipeline_and_a_search():
     X, w = mixed()
     frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    alone = CopulaImputer(2, kinds="continuous", random_state=0)
     with sklearn.config_context(enable_metadata_routing=True):
-        imputer = CopulaImputer(2, kinds=KINDS, random_state=0)
-        imputer = imputer.set_params(kinds="continuous").set_fit_request(sample_weight=True)
+        imputer = clone(alone).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         steps = make_pipeline(imputer, PCA(1)).fit(frame, sample_weight=w)
-    alone = CopulaImputer(2, kinds="continuous", random_state=0).fit(X, sample_weight=w)
-    np.testing.assert_allclose(steps[0].correlation_, alone.correlation_, atol=1e-12)
+        search = GridSearchCV(imputer, {"n_components": [1, 2]}, cv=[(np.arange(60), np.arange(60, 90))])
+        search.fit(X, sample_weight=w)
+    np.testing.assert_allclose(
+        steps[0].correlation_, clone(alone).fit(X, sample_weight=w).correlation_, atol=1e-12
+    )
+    fold = clone(alone).fit(X[:60], sample_weight=w[:60])
+    assert search.cv_results_["mean_test_score"][1] == pytest.approx(fold.score(X[60:], sample_weight=w[60:]))
 
 
 def test_weights_that_leave_nothing():

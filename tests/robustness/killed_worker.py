@@ -17,7 +17,7 @@ def slowly(block, *, seconds=0.1):
 
 @contextmanager
 def two_workers():
-    """A client of two worker processes of one thread each."""
+    """A client of two worker processes of one thread each; take new ones for each death."""
     from distributed import Client, LocalCluster
 
     options = {"dashboard_address": ":0", "silence_logs": 50, "memory_limit": 0}
@@ -31,7 +31,6 @@ def two_workers():
 @contextmanager
 def one_is_killed(client):
     """Kill a worker by SIGKILL when it has finished a task and is at another; fails when that never came about."""
-    client.wait_for_workers(2)
     pids = client.run(os.getpid)
     states = client.cluster.scheduler.workers
     ended, killed = threading.Event(), []

@@ -13,12 +13,6 @@ da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
 
 
-@pytest.fixture(scope="module")
-def client():
-    with two_workers() as found:
-        yield found
-
-
 def joint():
     return JointReduction(2, blocks={"a": slice(0, 3), "b": slice(3, 6)})
 
@@ -44,7 +38,7 @@ SECONDS = {
 
 
 @pytest.mark.parametrize("make", SECONDS)
-def test_the_result_is_the_same(client, make):
+def test_the_result_is_the_same(make):
     rng = np.random.default_rng(0)
     h = rng.gamma(2.0, size=(240, 1))
     X = h * np.arange(1.0, 7.0) + rng.random((240, 6))
@@ -53,7 +47,7 @@ def test_the_result_is_the_same(client, make):
     with dask.config.set(scheduler="synchronous"):
         before = make().fit(plain, response)
     slow = plain.map_blocks(slowly, dtype=float, seconds=SECONDS[make])
-    with one_is_killed(client):
+    with two_workers() as client, one_is_killed(client):
         after = make().fit(slow, response)
     np.testing.assert_allclose(after.components_, before.components_, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(after.transform(X), before.transform(X), rtol=1e-10, atol=1e-10)
