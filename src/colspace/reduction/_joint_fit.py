@@ -172,6 +172,8 @@ class Solution:
     scale: Array
     count: float
     solver: str
+    ridges: list[float] | None = None
+    parts: dict[str, float] | None = None
 
     def lifted(self, span: Span) -> Solution:
         """The same directions for the original columns, from those in the rows' span."""
