@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .._blocks import Blocks
 from ..factor import break_ties, eigh
-from ..moments import Additive, TripleMoments, TriplePlan, centre, weighted_gram
+from ..moments import TripleMoments, TriplePlan, centre, weighted_gram
 from ._gradient import fit_kernel
 from ._joint_fit import Solution
 from ._ridge import (
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 KERNEL_ROWS = 1500
 _FILL = 1e-5
-_HALVES = 2
+_HALVES = 5
 
 
 def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
@@ -72,10 +72,9 @@ def fit_auto(source: Source, blocks: Blocks, r: int, rng: np.random.Generator) -
         crosses.append(axes[-1].map.T @ cross)
     paths = ridge_paths(axes, crosses, n)
     loo = source.reduce(LooPlan(paths, seen))
-    widths = [*(source.n_columns or blocks.widths)]
-    widths.append(sum(widths))
-    ridges = [choose_ridge(p, s, widths[b]) for b, (p, s) in enumerate(zip(paths, loo.paths, strict=True))]
-    parts_of, joint = ridges[: len(blocks)], ridges[-1]
+    widths = source.n_columns or blocks.widths
+    parts_of = [choose_ridge(paths[b], loo.paths[b], widths[b]) for b in range(len(blocks))]
+    joint = choose_ridge(paths[-1], loo.paths[-1])
     q = response.map.shape[1]
     linear = [linear_part(ridge) for ridge in parts_of]
     spoken = float(np.maximum(eigh(joint.agreement)[0], 0.0).sum()) / q
@@ -180,7 +179,7 @@ def kernel_part(
     X, y, w = sample_of(source, rng)
     R = joint.path.loo(X, response(y))[0][:, 0]
     R = R - w @ R / w.sum()
-    parts = [ridge.axes.coordinates(X) / np.sqrt(width) for ridge, width in zip(ridges, widths, strict=False)]
+    parts = [ridge.axes.coordinates(X) / np.sqrt(width) for ridge, width in zip(ridges, widths, strict=True)]
     fit = fit_kernel(np.hstack(parts), R, w)
     if fit is None:
         return None, 0.0
@@ -190,7 +189,7 @@ def kernel_part(
         return None, 0.0
     products = fit.gradient_products(w)
     found, start = [], 0
-    for ridge, width, part in zip(ridges, widths, parts, strict=False):
+    for ridge, width, part in zip(ridges, widths, parts, strict=True):
         block = slice(start, start + part.shape[1])
         found.append(products[block, block] / width * ridge.root * ridge.root[:, None])
         start = block.stop
@@ -216,7 +215,7 @@ class Residuals:
 
 
 @dataclass(frozen=True)
-class ResidualSums(Additive):
+class ResidualSums:
     """Moments of residuals with whitened coordinates, by fold, and the sum of |r|^2 |a|^2 a a'."""
 
     folds: tuple[TripleMoments, ...]
@@ -254,7 +253,7 @@ class ResidualPlan:
 
 @dataclass(frozen=True)
 class FormPlan:
-    """Sum over rows of 2 r f - f^2 with quadratic forms f learned without the row's fold: the variance they explain."""
+    """Sums over rows of r f and f^2 for quadratic forms f learned without the row's fold."""
 
     rows: Residuals
     directions: tuple[tuple[Array, ...], ...]  # fold -> response -> coordinates x forms
@@ -263,19 +262,19 @@ class FormPlan:
     centre: Array
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
-        """Statistic of one chunk: one number per response."""
+        """Statistic of one chunk: two numbers per response."""
         A, R = self.rows(X, Y)
         R = R - self.centre
         w = np.ones(len(A)) if weights is None else weights
         fold = np.arange(len(A)) % len(self.directions)
-        total = np.zeros(R.shape[1])
+        total = np.zeros((2, R.shape[1]))
         for k, (directions, values, means) in enumerate(
             zip(self.directions, self.values, self.means, strict=True)
         ):
             rows = fold == k
             for j in range(R.shape[1]):
-                f = ((A[rows] @ directions[j]) ** 2 - means[j]) @ values[j] / 2
-                total[j] += np.sum(w[rows] * (2 * R[rows, j] * f - f * f))
+                f = ((A[rows] @ directions[j]) ** 2 - means[j]) @ values[j]
+                total[:, j] += np.sum(w[rows] * R[rows, j] * f), np.sum(w[rows] * f * f)
         return total
 
 
@@ -301,7 +300,8 @@ def moments_part(
         values.append(tuple(f[1] for f in found))
         means.append(tuple(f[2] for f in found))
     plan = FormPlan(rows, tuple(directions), tuple(values), tuple(means), total.y / n)
-    explained = float(np.maximum(source.reduce(plan) / n, 0.0).sum())
+    cross, square = source.reduce(plan) / n
+    explained = float(np.sum(np.maximum(cross, 0.0) ** 2 / np.where(square > 0, square, 1.0)))
     if explained == 0.0:
         return None, 0.0
     parts, start = [], 0
@@ -311,8 +311,12 @@ def moments_part(
         G = sum(h[s] @ h[s].T for h in H) - sums.noise[s, s] / n**2
         e, U = eigh((G + G.T) / 2)
         parts.append((U * np.maximum(e, 0.0)) @ U.T)
-    trace = sum(np.trace(G) for G in parts)
-    return ([G / trace for G in parts], explained) if trace > 0 else (None, 0.0)
+    trace = [float(np.trace(G)) for G in parts]
+    return (
+        ([G / t if t > 0 else G for G, t in zip(parts, trace, strict=True)], explained)
+        if any(trace)
+        else (None, 0.0)
+    )
 
 
 def _leading_forms(H: Array, covariance: Array, k: int) -> tuple[Array, Array, Array]:

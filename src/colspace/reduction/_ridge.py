@@ -172,12 +172,15 @@ class Ridge:
         return self.cross / self.root[:, None]
 
 
-def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int) -> Ridge:
-    """The ridge of least leave-one-out error; the least one where nothing linear speaks and rows are plenty."""
+def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None) -> Ridge:
+    """The ridge of least leave-one-out error.
+
+    For a metric (``n_columns`` given) it is the least of the grid where nothing linear speaks and rows are plenty.
+    """
     n = path.count
     r2 = 1.0 - sums.error.sum(axis=1) / (n * sums.error.shape[1])
     best = int(np.argmax(r2))
-    if r2[best] < 1.0 / np.sqrt(n) and n > 5 * n_columns:
+    if n_columns is not None and r2[best] < 1.0 / np.sqrt(n) and n > 5 * n_columns:
         best = 0
     agreement = sums.agreement[best] / n
     symmetric = (agreement + agreement.T) / 2
