@@ -18,8 +18,6 @@ Index = NDArray[np.intp]
 
 # ridges in units of the mean eigenvalue: next to nothing, then from a ten-thousandth to some hundred
 GRID = np.concatenate([[1e-7], 10.0 ** np.linspace(-4.0, 2.5, 14)])
-# eigenvalues under this share of the largest are rounding
-_RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,14 @@ class Axes:
 
 
 def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
-    """Axes of standardised columns (``unit``: they have the right units already)."""
+    """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part."""
     variance = np.diag(covariance)
     scale = np.ones(len(mean)) if unit else np.sqrt(np.where(variance > 0, variance, 1.0))
     values, V = eigh(covariance / scale / scale[:, None])
-    kept = values > _RANK_TOLERANCE * max(values[-1], 0.0)
-    if not kept.any():
-        return Axes(columns, mean, np.zeros((len(mean), 1)), np.ones(1))
-    return Axes(columns, mean, V[:, kept][:, ::-1] / scale[:, None], values[kept][::-1])
+    to_axes = V[:, ::-1] / scale[:, None]
+    to_axes[variance <= 0] = 0.0
+    values = np.maximum(values[::-1], 0.0)
+    return Axes(columns, mean, to_axes, values if values.any() else np.ones_like(values))
 
 
 @dataclass(frozen=True)
