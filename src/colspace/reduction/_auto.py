@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ Array = NDArray[np.float64]
 
 KERNEL_ROWS = 1500
 _FILL = 1e-5
-_HALVES = 5
+FOLDS = 5
 
 
 def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
@@ -39,7 +38,7 @@ def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
     return tuple((i, j) for i in range(n) for j in range(i, n))
 
 
-def fit_auto(source: Source, blocks: Blocks, r: int, rng: np.random.Generator) -> Solution:
+def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
     r"""Directions per block from three or four passes over the rows and a kernel regression on a sample of them.
 
     With :math:`a = (S + \\lambda)^{-1/2} x` per block, :math:`\\lambda` the ridge of least leave-one-out error, the directions are
@@ -58,7 +57,7 @@ def fit_auto(source: Source, blocks: Blocks, r: int, rng: np.random.Generator) -
     own = [c.covariance[b, b] for b in range(len(blocks))]
     means = [c.mean[s] for s in blocks.slices]
     axes = [principal_axes(own[b], blocks.columns[b], means[b], unit=source.unit) for b in range(len(blocks))]
-    scales = [np.sqrt(np.maximum(np.diag(C), 0.0)) for C in own]
+    scale = np.sqrt(np.maximum(np.concatenate([np.diag(C) for C in own]), 0.0))
     crosses = [a.map.T @ cross[s] for a, s in zip(axes, blocks.slices, strict=True)]
     if len(blocks) > 1:
         whole = np.block(
@@ -79,11 +78,16 @@ def fit_auto(source: Source, blocks: Blocks, r: int, rng: np.random.Generator) -
     linear = [linear_part(ridge) for ridge in parts_of]
     spoken = float(np.maximum(eigh(joint.agreement)[0], 0.0).sum()) / q
 
-    gradients, v_kernel = kernel_part(source, parts_of, joint, seen, widths, rng)
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    if source.unit:
+        inverse = np.ones_like(scale)
+    keys = RowKeys(np.concatenate(blocks.columns), c.mean, inverse, seen, seed)
+    sample = source.reduce(SamplePlan(keys))
+    gradients, v_kernel = kernel_part(sample, parts_of, joint, seen, widths)
     size = sum(len(a.values) for a in axes[: len(blocks)])
     moments, v_moments = (None, 0.0)
     if size <= n / 4:
-        moments, v_moments = moments_part(source, parts_of, joint, seen, r)
+        moments, v_moments = moments_part(source, parts_of, joint, seen, keys, r)
     loadings, values = [], []
     for b, ridge in enumerate(parts_of):
         G = stack(
@@ -105,7 +109,7 @@ def fit_auto(source: Source, blocks: Blocks, r: int, rng: np.random.Generator) -
         values=values,
         supports=[np.arange(w) for w in blocks.widths],
         shrinkage=[0.0] * len(blocks),
-        scale=np.concatenate(scales),
+        scale=scale,
         count=n,
         solver="exact",
         ridges=[ridge.ridge for ridge in parts_of],
@@ -123,61 +127,100 @@ def linear_part(ridge: Ridge) -> Array:
 
 
 @dataclass(frozen=True)
-class RowSample:
-    """Rows with random keys, of which the smallest are kept: a uniform sample that merges by ``+``."""
+class RowKeys:
+    """Pseudo-random numbers of rows from what they hold, whatever the order of rows and columns, units and chunks.
 
-    keys: Array
-    X: Any
+    They mix the squared norms of the standardised row and of its responses, so equal rows have equal keys.
+    """
+
+    columns: NDArray[np.intp]
+    mean: Array
+    inverse: Array
+    response: ResponseMap
+    seed: int = 0
+
+    def __call__(self, X: Any, Y: Array) -> NDArray[np.uint64]:
+        """One key per row."""
+        V = self.response(Y)
+        norms = standard_norms(X[:, self.columns], self.mean, self.inverse)
+        parts = (np.floor(norms * 1414.2135623), np.floor(np.einsum("ij,ij->i", V, V) * 1732.0508075))
+        with np.errstate(over="ignore"):
+            key = np.full(len(V), self.seed + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            for part in parts:
+                key = _mixed(key ^ (part.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+        return key
+
+
+def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return key ^ (key >> np.uint64(31))
+
+
+def standard_norms(X: Any, mean: Array, inverse: Array) -> Array:
+    """Squared norms of standardised rows."""
+    if sparse.issparse(X):
+        Z = X.astype(np.float64) @ sparse.diags_array(inverse)
+        centre = mean * inverse
+        return np.asarray(Z.multiply(Z).sum(axis=1)).ravel() - 2 * (Z @ centre) + centre @ centre
+    Z = np.subtract(X, mean, dtype=np.float64) * inverse
+    return np.einsum("ij,ij->i", Z, Z)
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``."""
+
+    keys: NDArray[np.uint64]
+    X: Array
     Y: Array
     weights: Array
 
+    @classmethod
+    def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
+        """The sample of some rows; equal ones become one."""
+        order = np.argsort(keys, kind="stable")
+        keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
+        again = np.zeros(len(keys), dtype=bool)
+        near = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+        again[near] = (X[near] == X[near - 1]).all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
+        first = np.flatnonzero(~again)
+        weights = np.add.reduceat(weights, first) if len(first) else weights
+        kept = first[:KERNEL_ROWS]
+        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)])
+
     def __add__(self, other: RowSample) -> RowSample:
-        keys = np.concatenate([self.keys, other.keys])
-        kept = np.argsort(keys, kind="stable")[:KERNEL_ROWS]
-        X = np.vstack([self.X, other.X])
-        arrays = (np.concatenate([a, b]) for a, b in ((self.Y, other.Y), (self.weights, other.weights)))
-        return RowSample(keys[kept], X[kept], *(a[kept] for a in arrays))
+        return RowSample.of(
+            np.concatenate([self.keys, other.keys]),
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.Y, other.Y]),
+            np.concatenate([self.weights, other.weights]),
+        )
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """``plan(X, Y, weights)``: the rows of a chunk that may be in the sample, keys drawn from their content."""
+    """``plan(X, Y, weights)``: the rows of a chunk that may be in the sample."""
 
-    seed: int
+    keys: RowKeys
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> RowSample:
         """Statistic of one chunk."""
-        rng = np.random.default_rng([self.seed, crc32(np.ascontiguousarray(Y).tobytes())])
-        keys = rng.random(len(Y))
-        kept = np.argsort(keys, kind="stable")[:KERNEL_ROWS]
-        X = X[kept]
-        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        keys = self.keys(X, Y)
         w = np.ones(len(Y)) if weights is None else weights
-        return RowSample(keys[kept], X, Y[kept], w[kept])
-
-
-def sample_of(source: Source, rng: np.random.Generator) -> tuple[Any, Array, Array]:
-    """At most ``KERNEL_ROWS`` rows, their responses and weights."""
-    if source.dask:
-        found = source.reduce(SamplePlan(int(rng.integers(2**31))))
-        return found.X, found.Y, found.weights
-    n = source.X.shape[0]
-    rows = np.arange(n) if n <= KERNEL_ROWS else np.sort(rng.choice(n, KERNEL_ROWS, replace=False))
-    weights = np.ones(len(rows)) if source.weights is None else source.weights[rows]
-    return source.X[rows], source.y[rows], weights
+        different = np.unique(keys)  # copies of a row share its key
+        kept = np.flatnonzero(keys <= different[min(KERNEL_ROWS, len(different)) - 1])
+        rows = X[kept]
+        rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        return RowSample.of(keys[kept], rows, Y[kept], w[kept])
 
 
 def kernel_part(
-    source: Source,
-    ridges: Sequence[Ridge],
-    joint: Ridge,
-    response: ResponseMap,
-    widths: Sequence[int],
-    rng: np.random.Generator,
+    sample: RowSample, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, widths: Sequence[int]
 ) -> tuple[list[Array] | None, float]:
     """Gradient products of the residual's kernel regression per block (trace one in all), and what it explains."""
-    X, y, w = sample_of(source, rng)
-    R = joint.path.loo(X, response(y))[0][:, 0]
+    X, w = sample.X, sample.weights
+    R = joint.path.loo(X, response(sample.Y))[0][:, 0]
     R = R - w @ R / w.sum()
     parts = [ridge.axes.coordinates(X) / np.sqrt(width) for ridge, width in zip(ridges, widths, strict=True)]
     fit = fit_kernel(np.hstack(parts), R, w)
@@ -231,8 +274,8 @@ class ResidualPlan:
     """``plan(X, Y, weights)``: moments of residuals of a chunk."""
 
     rows: Residuals
+    keys: RowKeys
     size: int
-    n_folds: int
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> ResidualSums:
         """Statistic of one chunk."""
@@ -242,10 +285,9 @@ class ResidualPlan:
         plan = TriplePlan(
             (slice(0, self.size),), None, np.zeros(self.size), np.zeros(R.shape[1]), whole, whole
         )
-        fold = np.arange(len(A)) % self.n_folds
+        fold = self.keys(X, Y) % np.uint64(FOLDS)
         parts = tuple(
-            plan(A[fold == k], R[fold == k], None if weights is None else w[fold == k])
-            for k in range(self.n_folds)
+            plan(A[fold == k], R[fold == k], None if weights is None else w[fold == k]) for k in range(FOLDS)
         )
         noise = w * np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A)
         return ResidualSums(parts, weighted_gram(A, noise))
@@ -256,6 +298,7 @@ class FormPlan:
     """Sums over rows of r f and f^2 for quadratic forms f learned without the row's fold."""
 
     rows: Residuals
+    keys: RowKeys
     directions: tuple[tuple[Array, ...], ...]  # fold -> response -> coordinates x forms
     values: tuple[tuple[Array, ...], ...]
     means: tuple[tuple[Array, ...], ...]
@@ -266,7 +309,7 @@ class FormPlan:
         A, R = self.rows(X, Y)
         R = R - self.centre
         w = np.ones(len(A)) if weights is None else weights
-        fold = np.arange(len(A)) % len(self.directions)
+        fold = self.keys(X, Y) % np.uint64(FOLDS)
         total = np.zeros((2, R.shape[1]))
         for k, (directions, values, means) in enumerate(
             zip(self.directions, self.values, self.means, strict=True)
@@ -279,12 +322,12 @@ class FormPlan:
 
 
 def moments_part(
-    source: Source, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, r: int
+    source: Source, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, keys: RowKeys, r: int
 ) -> tuple[list[Array] | None, float]:
     """Second moments of the residual per block (debiased, trace one in all), and what their forms explain."""
     rows = Residuals(tuple(ridges), joint, response)
     size = sum(len(ridge.axes.values) for ridge in ridges)
-    sums = source.reduce(ResidualPlan(rows, size, _HALVES))
+    sums = source.reduce(ResidualPlan(rows, keys, size))
     total = sums.folds[0]
     for part in sums.folds[1:]:
         total = total + part
@@ -299,7 +342,7 @@ def moments_part(
         directions.append(tuple(f[0] for f in found))
         values.append(tuple(f[1] for f in found))
         means.append(tuple(f[2] for f in found))
-    plan = FormPlan(rows, tuple(directions), tuple(values), tuple(means), total.y / n)
+    plan = FormPlan(rows, keys, tuple(directions), tuple(values), tuple(means), total.y / n)
     cross, square = source.reduce(plan) / n
     explained = float(np.sum(np.maximum(cross, 0.0) ** 2 / np.where(square > 0, square, 1.0)))
     if explained == 0.0:

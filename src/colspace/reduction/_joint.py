@@ -219,8 +219,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             problem, source = problem.in_span(span), span.source
         problem.check_width()
         if auto:
-            rng = generator(0 if self.random_state is None else self.random_state)
-            solution = fit_auto(source, problem.blocks, int(problem.n_components), rng)
+            seed = 0 if self.random_state is None else int(generator(self.random_state).integers(2**31))
+            solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
             return solution if span is None else solution.lifted(span)
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
