@@ -94,42 +94,6 @@ def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labe
         )
 
     def part(chosen: Any) -> GaussianTables:
-            return self.plan(X[chosen], y[chosen], None if weights is None else weights[chosen])
-
-        parts = tuple(part(rows[i :: self.k]).labeled for i in range(self.k))
-        total = reduce(operator.add, parts)
-        return FoldedTables(parts, GaussianTables(total, part(np.flatnonzero(~mask)).rest))
-
-
-@dataclass(frozen=True)
-class CrossFolds:
-    """Moments of the folds; columns are divided by ``scale``, and a ridge of one adds ``unit`` to their variances."""
-
-    tables: FoldedTables
-    scale: Array
-    unit: float
-    labels: bool
-    n_columns: int
-
-
-def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labels: Any) -> FoldedTables:
-    """Moments of rows in memory by folds of the labelled ones; ``cv`` is a number or a splitter of them."""
-    mask = labelled_rows(y)
-    rows = np.flatnonzero(mask)
-    assert plan.encoder is not None
-    target = np.asarray(y)[mask]
-    if plan.encoder.labels:
-        target = target[:, 0] if target.shape[1] == 1 else target.argmax(axis=1)
-    splitter = check_cv(cv, target, classifier=plan.encoder.labels)
-    most = int(np.unique(target, return_counts=True)[1].max()) if plan.encoder.labels else rows.size
-    if (n_splits := splitter.get_n_splits(rows, target)) > most and rows.size > 1:
-        splitter = (
-            check_cv(most, target, classifier=True)
-            if 1 < most < rows.size
-            else check_cv(min(n_splits, rows.size))
-        )
-
-    def part(chosen: Any) -> GaussianTables:
         return reduce_stein(plan, X[chosen], y[chosen], None if weights is None else weights[chosen], labels)
 
     whole = reduce_stein(plan, X, y, weights, labels)
