@@ -31,7 +31,7 @@ from ._proxies import (
 )
 from ._sketched import fit_sketched
 from ._source import Folded, Source, ledoit_wolf_weights
-from ._span import Span, check_span
+from ._span import Span, check_span, row_span
 from ._tensor import fit_tensor
 
 Array = NDArray[np.float64]
@@ -181,6 +181,8 @@ class Solution:
     scale: Array
     count: float
     solver: str
+    ridges: list[float] | None = None
+    parts: dict[str, float] | None = None
 
     def lifted(self, span: Span) -> Solution:
         """The same directions for the original columns, from those in the rows' span."""
@@ -358,3 +360,14 @@ def fit_by_passes(
     shrinkage = [w.shrinkage for w in whiteners]
     scale = np.sqrt(np.maximum(variance, 0.0))
     return Solution(mean, loadings, values, supports, shrinkage, scale, count, solver)
+
+
+def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Span | None:
+    """The table of a problem in coordinates of its rows' span; ``quiet``: no covariance is inverted there."""
+    return row_span(
+        source,
+        problem.blocks,
+        whiten=problem.whiten == "full" and not quiet,
+        shrinkage=problem.shrinkage,
+        scale=problem.whiten is not None,
+    )
