@@ -17,6 +17,7 @@ from colspace.reduction._auto_rows import RowKeys, RowSample, SamplePlan, standa
 from colspace.reduction._gradient import fit_kernel, squared_distances, tune_kernel
 from colspace.reduction._ridge import GRID, response_map
 from colspace.reduction._source import Source
+from colspace.reduction._span import row_span
 from colspace.reduction._spool import spool
 
 
@@ -65,6 +66,18 @@ def test_leave_one_out_errors_are_those_of_refits(data, weighted):
     )
     np.testing.assert_allclose(w @ V, 0, atol=1e-9)
     np.testing.assert_allclose(np.average(V**2, axis=0, weights=w), 1)
+
+
+def test_leave_one_out_errors_of_a_wide_table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 80))
+    y = X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(30)
+    span = row_span(source_of(X, y), parse_blocks(None, 80), whiten=False)
+    joint = learn_ridges(span.source, span.blocks).joint
+    V = ((y - y.mean()) / y.std())[:, None]
+    assert joint.ridge < 1e-6  # nearly exact fits, of which nothing is held out but the leverages
+    found = joint.path.loo(span.source.X, V)[0][:, 0]
+    np.testing.assert_allclose(found, by_leaving_out(X, V, joint.ridge, np.ones(30)), rtol=1e-4, atol=1e-6)
 
 
 def test_the_ridge_has_the_least_error_of_the_grid(data):

@@ -84,7 +84,7 @@ def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
     inverse, _ = dpotri(factored, lower=1, overwrite_c=1)
     rest = ridge * alpha / weights[:, None]  # r - f
     keep = 1.0 - (1.0 - ridge * np.diag(inverse)) / weights
-    error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-6)[:, None]) ** 2) / n)
+    error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
     return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge)
 
 
@@ -108,7 +108,7 @@ def tune_kernel(D: Array, R: Array, weights: Array) -> tuple[float, float]:
             shrink = share * n / (values + share * n)  # 1 - hat values along the axes
             rest = U @ (shrink[:, None] * target) / root[:, None]
             keep = 1.0 - (1.0 - square @ shrink) / weights
-            error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-6)[:, None]) ** 2))
+            error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2))
             if error < best[0]:
                 best = (error, factor, float(share))
     return best[1], best[2]

@@ -84,7 +84,7 @@ class RidgePath:
         q = self.cross.shape[1]
         weights = (inverse[:, :, None] * self.cross[:, None, :]).reshape(len(inverse), -1)
         fitted = (A @ weights).reshape(len(A), len(self.ridges), q)
-        error = (Y[:, None, :] - fitted) / np.maximum(1.0 - leverage, 1e-6)[:, :, None]
+        error = (Y[:, None, :] - fitted) / np.maximum(1.0 - leverage, 1e-14)[:, :, None]
         return error, A
 
     def sums(self, X: Any, Y: Array, weights: Array | None) -> LooSums:
