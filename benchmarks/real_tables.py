@@ -105,7 +105,9 @@ def load_folder(name: str, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
     if name == "data:mnist":
         stored = np.load(folder / "mnist.npz")
         rows = rng.choice(60_000, 1500, replace=False)
-        return pd.DataFrame(stored["x_train"][rows].reshape(1500, -1).astype(float)), stored["y_train"][rows].astype(str)
+        return pd.DataFrame(stored["x_train"][rows].reshape(1500, -1).astype(float)), stored["y_train"][
+            rows
+        ].astype(str)
     if name == "data:pneumonia":
         stored = np.load(folder / "pneumoniamnist_28.npz")
         rows = rng.choice(len(stored["train_labels"]), 1500, replace=False)
@@ -189,7 +191,9 @@ class Lda(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y):
         if y.dtype.kind == "f":
-            y = pd.qcut(y if y.ndim == 1 else PCA(1).fit_transform(y).ravel(), 10, labels=False, duplicates="drop")
+            y = pd.qcut(
+                y if y.ndim == 1 else PCA(1).fit_transform(y).ravel(), 10, labels=False, duplicates="drop"
+            )
         h = min(self.h, len(np.unique(y)) - 1, X.shape[1])
         self.model_ = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto", n_components=h).fit(X, y)
         return self
@@ -206,7 +210,9 @@ class Nca(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y):
         if y.dtype.kind == "f":
-            y = pd.qcut(y if y.ndim == 1 else PCA(1).fit_transform(y).ravel(), 5, labels=False, duplicates="drop")
+            y = pd.qcut(
+                y if y.ndim == 1 else PCA(1).fit_transform(y).ravel(), 5, labels=False, duplicates="drop"
+            )
         rows = np.random.default_rng(0).permutation(len(X))[:400]
         h = min(self.h, X.shape[1])
         self.model_ = NeighborhoodComponentsAnalysis(h, init="pca", max_iter=30, random_state=0)
@@ -328,7 +334,9 @@ def report(results: dict[str, dict[str, dict]], widths) -> None:
     if "colspace" not in methods:
         return
     ours = methods.index("colspace")
-    print("\ncolspace minus each, mean +- standard error over tables; tables lost by more than a standard error")
+    print(
+        "\ncolspace minus each, mean +- standard error over tables; tables lost by more than a standard error"
+    )
     for j, m in enumerate(methods):
         if j == ours:
             continue
@@ -346,7 +354,9 @@ def report(results: dict[str, dict[str, dict]], widths) -> None:
 
 def main() -> None:
     """Run the comparison and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="three folds, h = 2 and 5, the fast methods")
     parser.add_argument("--tables", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", help="only these methods")
@@ -367,11 +377,15 @@ def main() -> None:
             continue
         X, y = loaded
         results[name] = {m: table_scores(name, make, X, y, widths, folds) for m, make in methods.items()}
-        kind = f"{len(np.unique(y))} classes" if y.dtype.kind != "f" else f"{indicators(y).shape[1]} response(s)"
+        kind = (
+            f"{len(np.unique(y))} classes" if y.dtype.kind != "f" else f"{indicators(y).shape[1]} response(s)"
+        )
         print(f"{name:26} {X.shape[0]:5d} x {X.shape[1]:<4d} {kind}", flush=True)
         for m, r in results[name].items():
             cells = " ".join(f"{s:.3f}" for s in r["score"])
-            print(f"    {m:12} {cells}   {1e3 * r['seconds']:8.1f} ms  {(r['raised'] or '')[:110]}", flush=True)
+            print(
+                f"    {m:12} {cells}   {1e3 * r['seconds']:8.1f} ms  {(r['raised'] or '')[:110]}", flush=True
+            )
     report(results, widths)
 
 

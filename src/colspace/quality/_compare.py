@@ -1,0 +1,448 @@
+"""Reductions beside each other on the same folds."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from .._blocks import parse_blocks
+from .._progress import track
+from .._response import check_varies, make_encoder
+from .._rows import is_dask
+from .._sklearn_compat import whole
+from .._validation import check_table, check_weights, feature_names
+from ..reduction import JointReduction
+from ._methods import (
+    default_readers,
+    default_reducers,
+    readers_of_all,
+    weights_parameter,
+    width_parameter,
+)
+from ._result import (
+    ALL,
+    LEVEL,
+    NONE,
+    ReductionComparison,
+    ReductionScore,
+    cross_chosen,
+    is_above,
+    standard_error,
+)
+
+Array = NDArray[np.float64]
+Score = Callable[[Any, Any, Any], float]
+Positions = dict[str, NDArray[np.intp]]
+
+
+def compare_reductions(
+    X: Any,
+    y: Any,
+    *,
+    reducers: Mapping[str, Any] | None = None,
+    readers: Mapping[str, Any] | None = None,
+    n_components: int | Sequence[int] = (1, 2, 3, 5),
+    blocks: Any = None,
+    response: Any = None,
+    cv: Any = 5,
+    sample_weight: Any = None,
+    random_state: Any = 0,
+    progress: bool = False,
+) -> ReductionComparison:
+    """How well y is read from the reduced columns on rows left out: ours beside PCA, PLS, ridge and all columns.
+
+    Columns are standardised, every reducer is fitted for every number of directions, and readers are fitted on its
+    embedding, all on the training rows of a fold; scored are the others. Numbers are scored by R2 (1 - mean squared error
+    over the variance of y, mean over responses, at least -1 a fold); classes by accuracy, or where the largest holds more than 1.5 times
+    its even share, by balanced accuracy of the class whose probability exceeds its share most. A method's score is that of its best
+    reader on average over folds.
+
+    Parameters
+    ----------
+    X : array, DataFrame or CSR matrix, in memory
+    y : array (n,), array (n, q), or class labels
+    reducers : mapping of name to transformer, optional
+        Default: joint reduction, PCA, PLS, reduced-rank ridge. The first is the one the others are compared with. ``n_components``
+        is set on each that has it (in a pipeline on the last step that has it); others are fitted as they are.
+    readers : mapping of name to regressor or classifier, optional
+        Default: ridge or logistic regression, 10 neighbours, and quadratic ridge or discriminants.
+    n_components : int or sequence of int, default=(1, 2, 3, 5)
+        Directions per block. Reducers without ``blocks`` take as many columns in all.
+    blocks : mapping, "prefix" or None
+        As in :class:`~colspace.JointReduction`; given to every reducer that has ``blocks``.
+    response : None, "numbers", "rank", "labels" or callable
+        How y is taken, as in JointReduction. Ranks and functions of y are what is read then.
+    cv : int, splitter or iterable of (train, test), default=5
+        A number is of shuffled folds, stratified by class, and fewer where there are not as many rows.
+    sample_weight : array (n,), optional
+        Used wherever ``fit`` takes weights, and in every score.
+    random_state : int, RandomState or None, default=0
+        Of the folds.
+    progress : bool, default=False
+        Draw a bar on a terminal.
+
+    Returns
+    -------
+    ReductionComparison
+        ``print`` shows the table; ``sentence`` says what it shows; ``rows`` and ``frame()`` hold the numbers.
+
+    Examples
+    --------
+    >>> from colspace import compare_reductions
+    >>> from colspace.datasets import make_bilinear
+    >>> X, y, blocks, _ = make_bilinear(600, 5, 1, rng=0)
+    >>> found = compare_reductions(X, y, n_components=(1, 2), blocks=blocks)
+    >>> found.row("joint reduction", 1).score > 0.4 > found.row("PLS", 1).score
+    True
+    >>> print(found.sentence)
+    With one direction per block joint reduction reads y with R2 ... on rows left out, PCA ...
+    """
+    table = _read(X, y, blocks, response, sample_weight)
+    given = default_reducers() if reducers is None else dict(reducers)
+    read_by = default_readers(classes=table.classes) if readers is None else dict(readers)
+    _check_names(given, read_by)
+    splits = _splits(cv, table, random_state)
+    widths, notes = _widths(n_components, table)
+    if table.weights is not None:
+        notes += _without_weights({**given, **read_by})
+    cases = [(name, h if width_parameter(e) else None, e) for name, e in given.items() for h in widths]
+    cases = [c for i, c in enumerate(cases) if c[:2] not in [d[:2] for d in cases[:i]]]
+    few = readers_of_all(read_by, table.X.shape[1], len(splits[0][0])) if readers is None else read_by
+    found = {(name, h): _Folds(list(read_by)) for name, h, _ in cases}
+    found[ALL, None] = _Folds(list(few))
+    base: list[float] = []
+    with track(len(splits) * (len(cases) + 1), "comparing reductions", show=progress) as advance:
+        for train, test in splits:
+            fold = _Fold(table, train, test)
+            base.append(fold.nothing)
+            for name, h, estimator in cases:
+                make = partial(table.sized, estimator, h, len(train))
+                found[name, h].add(fold, make, read_by)
+                advance()
+            found[ALL, None].add(fold, None, few)
+            advance()
+    return _result(found, np.array(base), table, notes, next(iter(given)))
+
+
+def held_out_scores(
+    reducer: Any,
+    readers: Iterable[Any],
+    train: tuple[Any, Any],
+    test: tuple[Any, Any],
+    score: Score,
+    *,
+    weights: tuple[Any, Any] = (None, None),
+    balanced: bool = False,
+) -> tuple[Array, float, int, str | None]:
+    """Scores of the readers on the embedding of test rows, CPU seconds of the reducer's fit, its columns, a reader's error.
+
+    ``train`` and ``test`` are pairs (X, y); None reduces nothing. A reader that fails scores NaN. With ``balanced`` classes
+    are told by probability over share.
+    """
+    (A, y), (B, truth), (w, v) = train, test, weights
+    error, found, spent = None, [], 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if reducer is not None:
+            start = time.process_time()
+            reducer.fit(A, y, **_weighted(reducer, w))
+            spent = time.process_time() - start
+            A, B = (np.asarray(reducer.transform(t)) for t in (A, B))
+        for reader in readers:
+            try:
+                reader.fit(A, y, **_weighted(reader, w))
+                guess = _balanced_guess(reader, B, y, w) if balanced else reader.predict(B)
+                found.append(score(truth, guess, v))
+            except Exception as reason:  # noqa: BLE001  a reader of another kind may do
+                error = f"{type(reason).__name__}: {reason}"
+                found.append(np.nan)
+    return np.array(found), spent, A.shape[1], error
+
+
+def _weighted(estimator: Any, weights: Any) -> dict[str, Any]:
+    name = None if weights is None else weights_parameter(estimator)
+    return {} if name is None else {name: weights}
+
+
+def _balanced_guess(reader: Any, X: Any, y: Any, weights: Any) -> Any:
+    if not hasattr(reader, "predict_proba"):
+        return reader.predict(X)
+    shares = [np.average(y == c, weights=weights) for c in reader.classes_]
+    return reader.classes_[np.argmax(reader.predict_proba(X) / shares, axis=1)]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows that are compared on: X and y in units of order one, classes as text."""
+
+    X: Array
+    y: NDArray[Any]
+    classes: bool
+    metric: str
+    variance: Array
+    weights: Array | None
+    blocks: Positions
+    named: bool
+    names: Sequence[str] | None
+
+    def score(self, truth: Any, guess: Any, weights: Any) -> float:
+        """Score of guesses; of R2 at least -1."""
+        if self.metric == "R2":
+            square = np.square(np.subtract(truth, np.reshape(guess, np.shape(truth)))).reshape(len(truth), -1)
+            loss = np.average(square, axis=0, weights=weights)
+            return max(float(np.mean(1.0 - loss / self.variance)), -1.0)
+        right = np.asarray(truth) == np.asarray(guess)
+        w = np.ones(len(right)) if weights is None else weights
+        if self.metric == "accuracy":
+            return float(np.average(right, weights=w))
+        return float(
+            np.mean([np.average(right[truth == c], weights=w[truth == c]) for c in np.unique(truth)])
+        )
+
+    def sized(self, estimator: Any, h: int | None, n_rows: int) -> Any:
+        """A copy of a reducer with h directions per block."""
+        model = clone(estimator)
+        blocks = [self.blocks]
+        own = "blocks" in model.get_params(deep=False)
+        if own:
+            if not self.named and model.blocks is not None:
+                parsed = parse_blocks(model.blocks, self.X.shape[1], self.names)
+                blocks = [dict(zip(parsed.names, parsed.columns, strict=True))]
+                rest = np.setdiff1d(np.arange(self.X.shape[1]), np.concatenate(parsed.columns))
+                model.set_params(blocks={**blocks[0], **({"drop": rest} if len(rest) else {})})
+            elif self.named:
+                model.set_params(blocks=self.blocks)
+        parameter = width_parameter(model)
+        if h is None or parameter is None:
+            return model
+        widest = min(map(len, blocks[0].values())) if own else self.X.shape[1]
+        count = h if own else h * len(self.blocks)
+        return model.set_params(**{parameter: max(1, min(count, widest, n_rows - 1))})
+
+
+class _Fold:
+    """One fold: standardised columns of both sides, and what is scored without any."""
+
+    def __init__(self, table: _Table, train: Any, test: Any) -> None:
+        self.table = table
+        self.weights = (None, None) if table.weights is None else (table.weights[train], table.weights[test])
+        scaler = StandardScaler().fit(table.X[train], sample_weight=self.weights[0])
+        self.train = scaler.transform(table.X[train]), table.y[train]
+        self.test = scaler.transform(table.X[test]), table.y[test]
+        y, truth = table.y[train], table.y[test]
+        if table.classes:
+            labels, place = np.unique(y, return_inverse=True)
+            guess = labels[np.argmax(np.bincount(place, weights=self.weights[0]))]
+            self.flat = len(labels) < 2
+        else:
+            guess = np.average(y, axis=0, weights=self.weights[0])
+            self.flat = bool(np.any(np.ptp(y, axis=0) == 0))
+        self.nothing = table.score(truth, np.broadcast_to(guess, truth.shape), self.weights[1])
+
+
+class _Folds:
+    """Scores of one method, fold by fold."""
+
+    def __init__(self, readers: list[str]) -> None:
+        self.readers = readers
+        self.scores: list[Array] = []
+        self.seconds = 0.0
+        self.n_columns = 0
+        self.failed: str | None = None
+
+    def add(self, fold: _Fold, make: Callable[[], Any] | None, readers: Mapping[str, Any]) -> None:
+        """Fit and score one fold; one whose y does not vary scores as no columns do."""
+        if fold.flat:
+            self.scores.append(np.full(len(readers), fold.nothing))
+            return
+        table = fold.table
+        try:
+            scores, seconds, columns, error = held_out_scores(
+                None if make is None else make(),
+                [clone(r) for r in readers.values()],
+                fold.train,
+                fold.test,
+                table.score,
+                weights=fold.weights,
+                balanced=table.metric == "balanced accuracy",
+            )
+        except Exception as reason:  # noqa: BLE001  a method that fails is a row that says so
+            self.failed = f"{type(reason).__name__}: {' '.join(str(reason).split())}"
+            self.scores.append(np.full(len(readers), np.nan))
+            return
+        self.scores.append(scores)
+        self.seconds += seconds
+        self.n_columns = max(self.n_columns, columns)
+        if np.isnan(scores).all():
+            self.failed = error
+
+    @property
+    def table(self) -> Array:
+        """Folds x readers."""
+        return np.array(self.scores)
+
+    def best(self) -> int:
+        """The reader that is best on average; one that failed in a fold is not."""
+        means = self.table.mean(axis=0)
+        if np.isnan(means).all():
+            self.failed = self.failed or "no reader could be fitted in every fold"
+            return 0
+        return int(np.nanargmax(means))
+
+
+def _result(
+    found: dict[tuple[str, int | None], _Folds], base: Array, table: _Table, notes: list[str], ours: str
+) -> ReductionComparison:
+    """Rows, with differences to our method."""
+    chosen = {key: (f.table[:, b], f.readers[b]) for key, f in found.items() for b in [f.best()]}
+    chosen[NONE, None] = base, ""
+    mine = {h: scores for (name, h), (scores, _) in chosen.items() if name == ours}
+    top = max(mine, key=lambda h: np.nan_to_num(mine[h].mean(), nan=-np.inf))
+    rows = []
+    for (name, h), (scores, reader) in chosen.items():
+        f = found.get((name, h))
+        failed = None if f is None else f.failed
+        gap = scores - mine.get(h, mine[top])
+        rows.append(
+            ReductionScore(
+                method=name,
+                n_components=h,
+                n_columns=0 if f is None else f.n_columns,
+                score=float("nan") if failed else float(scores.mean()),
+                error=float("nan") if failed else standard_error(scores),
+                difference=float("nan") if name == ours else float(gap.mean()),
+                difference_error=float("nan") if name == ours else standard_error(gap),
+                reader="" if failed else reader,
+                seconds=0.0 if f is None else f.seconds / len(base),
+                folds=tuple(map(float, scores)),
+                failed=failed,
+            )
+        )
+    methods = list(dict.fromkeys(name for name, _ in found))
+    above = {}
+    for method in methods:
+        runs = [f.table for (name, _), f in found.items() if name == method and not f.failed]
+        gain = cross_chosen(np.hstack(runs)) - base if runs else np.zeros(1)
+        above[method] = is_above(gain, LEVEL / len(methods))
+    reasons = dict.fromkeys(f"{r.method} failed: {r.failed}" for r in rows if r.failed)
+    return ReductionComparison(
+        rows=tuple(rows),
+        metric=table.metric,
+        n_samples=len(table.X),
+        n_features=table.X.shape[1],
+        n_folds=len(base),
+        above_chance=above,
+        notes=(*notes, *reasons),
+    )
+
+
+def _read(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -> _Table:
+    """Check the input and put it into units of order one."""
+    if is_dask(X) or is_dask(y):
+        msg = "a comparison takes rows in memory: compute a sample of the Dask collection first, e.g. X.sample(frac=0.1)"
+        raise TypeError(msg)
+    model = JointReduction()
+    X = check_table(model, X, reset=True, min_rows=4)
+    names = feature_names(model)
+    weights = check_weights(sample_weight, X)
+    encoder = make_encoder(y, response, caller="compare_reductions", codes=2)
+    Y = encoder(y)
+    if len(Y) != X.shape[0]:
+        msg = f"X has {X.shape[0]} rows and y {len(Y)}; give one response per row"
+        raise ValueError(msg)
+    parsed = parse_blocks(blocks, X.shape[1], names)
+    order = np.concatenate(parsed.columns)
+    kept = np.arange(len(Y)) if weights is None else np.flatnonzero(weights)
+    X = X[:, order][kept]
+    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    X, Y = X / _units(X), Y[kept] / _units(Y)
+    weights = None if weights is None else weights[kept]
+    mean = np.average(Y, axis=0, weights=weights)
+    variance = np.average((Y - mean) ** 2, axis=0, weights=weights)
+    check_varies(variance)
+    metric, target = "R2", Y[:, 0] if Y.shape[1] == 1 else Y
+    if encoder.classes is not None:
+        labels = [str(c) for c in encoder.classes]
+        if len(set(labels)) < len(labels):
+            labels = [repr(c) for c in encoder.classes]
+        codes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
+        target = np.array(labels)[codes]
+        share = np.bincount(codes, weights=weights).max() / (len(codes) if weights is None else weights.sum())
+        metric = "balanced accuracy" if share > 1.5 / len(labels) else "accuracy"
+    return _Table(
+        X=X,
+        y=target,
+        classes=encoder.labels,
+        metric=metric,
+        variance=variance,
+        weights=weights,
+        blocks={n: np.arange(s.start, s.stop) for n, s in zip(parsed.names, parsed.slices, strict=True)},
+        named=blocks is not None,
+        names=None if names is None else [names[i] for i in order],
+    )
+
+
+def _units(X: Array) -> Array:
+    """A power of two near the largest entry of each column, so that squares neither overflow nor vanish."""
+    largest = np.abs(X).max(axis=0)
+    return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1] - 1)
+
+
+def _check_names(reducers: Mapping[str, Any], readers: Mapping[str, Any]) -> None:
+    if not reducers or not readers:
+        msg = "reducers and readers are mappings of names to estimators; give at least one of each, or None"
+        raise ValueError(msg)
+    taken = [name for name in reducers if name in (ALL, NONE)]
+    if taken:
+        msg = f"a reducer cannot be called {taken[0]!r}: that is the row of what is not reduced; choose another name"
+        raise ValueError(msg)
+
+
+def _splits(cv: Any, table: _Table, random_state: Any) -> list[tuple[Any, Any]]:
+    """Pairs of training and held-out rows."""
+    if not isinstance(cv, int | np.integer):
+        found = list(cv.split(table.X, table.y) if hasattr(cv, "split") else cv)
+        if not found:
+            msg = "cv yields no folds; give a number of folds or pairs of row numbers (train, test)"
+            raise ValueError(msg)
+        return found
+    most = np.unique(table.y, return_counts=True)[1].max() if table.classes else len(table.X)
+    folds = int(min(cv, most))
+    if folds < 2:
+        reason = "no class has two rows" if cv >= 2 else f"cv={cv}"
+        msg = f"{reason}, but a comparison needs two folds or more, each with rows of y that others show too"
+        raise ValueError(msg)
+    splitter = (StratifiedKFold if table.classes else KFold)(folds, shuffle=True, random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classes with fewer rows than folds: not in every fold
+        return list(splitter.split(table.X, table.y))
+
+
+def _widths(n_components: Any, table: _Table) -> tuple[list[int], list[str]]:
+    """Numbers of directions that the table has room for, in order."""
+    wanted = list(n_components) if isinstance(n_components, Sequence | np.ndarray) else [n_components]
+    bad = [h for h in wanted if not whole(1).is_satisfied_by(h)]
+    if bad or not wanted:
+        msg = f"n_components={n_components!r} must be a whole number from 1 on, or several"
+        raise ValueError(msg)
+    limit = max(1, min(*map(len, table.blocks.values()), len(table.X) - 2))
+    widths = sorted({int(min(h, limit)) for h in wanted})
+    over = sorted({int(h) for h in wanted if h > limit})
+    notes = [f"{', '.join(map(str, over))} directions are more than the table has room for; {limit} instead"]
+    return widths, notes if over else []
+
+
+def _without_weights(estimators: Mapping[str, Any]) -> list[str]:
+    names = [name for name, e in estimators.items() if weights_parameter(e) is None]
+    return [f"{', '.join(names)}: fitted without weights, which they do not take"] if names else []
