@@ -5,24 +5,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from .._blocks import parse_blocks
 from .._progress import track
-from .._response import check_varies, make_encoder
-from .._rows import is_dask
 from .._sklearn_compat import whole
-from .._validation import check_table, check_weights, feature_names
-from ..reduction import JointReduction
 from ._methods import (
     default_readers,
     default_reducers,
@@ -40,10 +33,10 @@ from ._result import (
     is_above,
     standard_error,
 )
+from ._table import ComparedTable, read_table
 
 Array = NDArray[np.float64]
 Score = Callable[[Any, Any, Any], float]
-Positions = dict[str, NDArray[np.intp]]
 
 
 def compare_reductions(
@@ -108,7 +101,7 @@ def compare_reductions(
     >>> print(found.sentence)
     With one direction per block joint reduction reads y with R2 ... on rows left out, PCA ...
     """
-    table = _read(X, y, blocks, response, sample_weight)
+    table = read_table(X, y, blocks, response, sample_weight)
     given = default_reducers() if reducers is None else dict(reducers)
     read_by = default_readers(classes=table.classes) if readers is None else dict(readers)
     _check_names(given, read_by)
@@ -182,59 +175,10 @@ def _balanced_guess(reader: Any, X: Any, y: Any, weights: Any) -> Any:
     return reader.classes_[np.argmax(reader.predict_proba(X) / shares, axis=1)]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The rows that are compared on: X and y in units of order one, classes as text."""
-
-    X: Array
-    y: NDArray[Any]
-    classes: bool
-    metric: str
-    variance: Array
-    weights: Array | None
-    blocks: Positions
-    named: bool
-    names: Sequence[str] | None
-
-    def score(self, truth: Any, guess: Any, weights: Any) -> float:
-        """Score of guesses; of R2 at least -1."""
-        if self.metric == "R2":
-            square = np.square(np.subtract(truth, np.reshape(guess, np.shape(truth)))).reshape(len(truth), -1)
-            loss = np.average(square, axis=0, weights=weights)
-            return max(float(np.mean(1.0 - loss / self.variance)), -1.0)
-        right = np.asarray(truth) == np.asarray(guess)
-        w = np.ones(len(right)) if weights is None else weights
-        if self.metric == "accuracy":
-            return float(np.average(right, weights=w))
-        return float(
-            np.mean([np.average(right[truth == c], weights=w[truth == c]) for c in np.unique(truth)])
-        )
-
-    def sized(self, estimator: Any, h: int | None, n_rows: int) -> Any:
-        """A copy of a reducer with h directions per block."""
-        model = clone(estimator)
-        blocks = [self.blocks]
-        own = "blocks" in model.get_params(deep=False)
-        if own:
-            if not self.named and model.blocks is not None:
-                parsed = parse_blocks(model.blocks, self.X.shape[1], self.names)
-                blocks = [dict(zip(parsed.names, parsed.columns, strict=True))]
-                rest = np.setdiff1d(np.arange(self.X.shape[1]), np.concatenate(parsed.columns))
-                model.set_params(blocks={**blocks[0], **({"drop": rest} if len(rest) else {})})
-            elif self.named:
-                model.set_params(blocks=self.blocks)
-        parameter = width_parameter(model)
-        if h is None or parameter is None:
-            return model
-        widest = min(map(len, blocks[0].values())) if own else self.X.shape[1]
-        count = h if own else h * len(self.blocks)
-        return model.set_params(**{parameter: max(1, min(count, widest, n_rows - 1))})
-
-
 class _Fold:
     """One fold: standardised columns of both sides, and what is scored without any."""
 
-    def __init__(self, table: _Table, train: Any, test: Any) -> None:
+    def __init__(self, table: ComparedTable, train: Any, test: Any) -> None:
         self.table = table
         self.weights = (None, None) if table.weights is None else (table.weights[train], table.weights[test])
         scaler = StandardScaler().fit(table.X[train], sample_weight=self.weights[0])
@@ -302,7 +246,11 @@ class _Folds:
 
 
 def _result(
-    found: dict[tuple[str, int | None], _Folds], base: Array, table: _Table, notes: list[str], ours: str
+    found: dict[tuple[str, int | None], _Folds],
+    base: Array,
+    table: ComparedTable,
+    notes: list[str],
+    ours: str,
 ) -> ReductionComparison:
     """Rows, with differences to our method."""
     chosen = {key: (f.table[:, b], f.readers[b]) for key, f in found.items() for b in [f.best()]}
@@ -347,58 +295,6 @@ def _result(
     )
 
 
-def _read(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -> _Table:
-    """Check the input and put it into units of order one."""
-    if is_dask(X) or is_dask(y):
-        msg = "a comparison takes rows in memory: compute a sample of the Dask collection first, e.g. X.sample(frac=0.1)"
-        raise TypeError(msg)
-    model = JointReduction()
-    X = check_table(model, X, reset=True, min_rows=4)
-    names = feature_names(model)
-    weights = check_weights(sample_weight, X)
-    encoder = make_encoder(y, response, caller="compare_reductions", codes=2)
-    Y = encoder(y)
-    if len(Y) != X.shape[0]:
-        msg = f"X has {X.shape[0]} rows and y {len(Y)}; give one response per row"
-        raise ValueError(msg)
-    parsed = parse_blocks(blocks, X.shape[1], names)
-    order = np.concatenate(parsed.columns)
-    kept = np.arange(len(Y)) if weights is None else np.flatnonzero(weights)
-    X = X[:, order][kept]
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-    X, Y = X / _units(X), Y[kept] / _units(Y)
-    weights = None if weights is None else weights[kept]
-    mean = np.average(Y, axis=0, weights=weights)
-    variance = np.average((Y - mean) ** 2, axis=0, weights=weights)
-    check_varies(variance)
-    metric, target = "R2", Y[:, 0] if Y.shape[1] == 1 else Y
-    if encoder.classes is not None:
-        labels = [str(c) for c in encoder.classes]
-        if len(set(labels)) < len(labels):
-            labels = [repr(c) for c in encoder.classes]
-        codes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
-        target = np.array(labels)[codes]
-        share = np.bincount(codes, weights=weights).max() / (len(codes) if weights is None else weights.sum())
-        metric = "balanced accuracy" if share > 1.5 / len(labels) else "accuracy"
-    return _Table(
-        X=X,
-        y=target,
-        classes=encoder.labels,
-        metric=metric,
-        variance=variance,
-        weights=weights,
-        blocks={n: np.arange(s.start, s.stop) for n, s in zip(parsed.names, parsed.slices, strict=True)},
-        named=blocks is not None,
-        names=None if names is None else [names[i] for i in order],
-    )
-
-
-def _units(X: Array) -> Array:
-    """A power of two near the largest entry of each column, so that squares neither overflow nor vanish."""
-    largest = np.abs(X).max(axis=0)
-    return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1] - 1)
-
-
 def _check_names(reducers: Mapping[str, Any], readers: Mapping[str, Any]) -> None:
     if not reducers or not readers:
         msg = "reducers and readers are mappings of names to estimators; give at least one of each, or None"
@@ -409,7 +305,7 @@ def _check_names(reducers: Mapping[str, Any], readers: Mapping[str, Any]) -> Non
         raise ValueError(msg)
 
 
-def _splits(cv: Any, table: _Table, random_state: Any) -> list[tuple[Any, Any]]:
+def _splits(cv: Any, table: ComparedTable, random_state: Any) -> list[tuple[Any, Any]]:
     """Pairs of training and held-out rows."""
     if not isinstance(cv, int | np.integer):
         found = list(cv.split(table.X, table.y) if hasattr(cv, "split") else cv)
@@ -429,7 +325,7 @@ def _splits(cv: Any, table: _Table, random_state: Any) -> list[tuple[Any, Any]]:
         return list(splitter.split(table.X, table.y))
 
 
-def _widths(n_components: Any, table: _Table) -> tuple[list[int], list[str]]:
+def _widths(n_components: Any, table: ComparedTable) -> tuple[list[int], list[str]]:
     """Numbers of directions that the table has room for, in order."""
     wanted = list(n_components) if isinstance(n_components, Sequence | np.ndarray) else [n_components]
     bad = [h for h in wanted if not whole(1).is_satisfied_by(h)]
