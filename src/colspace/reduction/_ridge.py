@@ -170,8 +170,8 @@ class Ridge:
         return self.cross / self.root[:, None]
 
 
-def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None) -> Ridge:
-    """The ridge of least leave-one-out error.
+def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None, steps: int = 0) -> Ridge:
+    """The ridge of least leave-one-out error, or ``steps`` of the grid more.
 
     For a metric (``n_columns`` given) it is the least of the grid where nothing linear speaks and rows are plenty.
     """
@@ -180,6 +180,7 @@ def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None) -
     best = int(np.argmax(r2))
     if n_columns is not None and r2[best] < 1.0 / np.sqrt(n) and n > 5 * n_columns:
         best = 0
+    best = min(best + steps, len(r2) - 1)
     agreement = sums.agreement[best] / n
     symmetric = (agreement + agreement.T) / 2
     return Ridge(path.axes, float(path.ridges[best]), path.cross, float(r2[best]), symmetric, n)
