@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ._containers import as_table
 from ._rows import chunk_rows
 
 
@@ -26,8 +28,33 @@ def overflow_error(X: Any, labels: Sequence[object] | None = None, what: str = "
     )
 
 
+def sums_error(X: Any, y: Any, labels: Sequence[object] | None = None) -> ColumnOverflowError:
+    """The error to raise when sums over the rows of X and y are not finite: it names the larger of both."""
+    numbers = np.asarray(y).dtype.kind == "f" and np.size(y)
+    if numbers and abs(_largest(y)[1]) > abs(_largest(X)[1]):
+        return overflow_error(y, what="y")
+    return overflow_error(X, labels)
+
+
+def finite_result(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a fitted model and rows that refuses rows, by column, so far off that its result overflows."""
+
+    @wraps(method)
+    def checked(self: Any, X: Any, *rest: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = method(self, X, *rest)
+        if not np.isfinite(out).all():
+            table = as_table(X)
+            raise overflow_error(table.values, table.names)
+        return out
+
+    return checked
+
+
 def _largest(X: Any) -> tuple[int, float]:
     """Column and value of the entry of largest modulus."""
+    if not (X.nnz if sparse.issparse(X) else np.size(X)):
+        return 0, 0.0
     if sparse.issparse(X):
         coo = X.tocoo()
         at = int(np.argmax(np.abs(coo.data)))

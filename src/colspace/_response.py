@@ -52,7 +52,8 @@ class ResponseEncoder:
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
             values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
         if self.function is not None:
-            values = np.asarray(self.function(values))
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                values = np.asarray(self.function(values))
             if values.ndim == 0 or values.shape[0] != len(given):
                 msg = (
                     f"response= must return one value per row: {len(given)} rows in, shape {values.shape} out"
@@ -210,6 +211,9 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
     classes = np.asarray(classes)
     if len(set(classes.tolist())) < len(classes):
         msg = f"classes has duplicates: {classes.tolist()}; name each class once"
+        raise ValueError(msg)
+    if not len(classes):
+        msg = "y is empty: no class is there; give one label per row"
         raise ValueError(msg)
     if len(classes) < 2:
         msg = f"y has one class only ({classes.tolist()[0]!r}); at least two are needed to find directions"

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import assert_all_finite, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import Blocks
-from .._overflow import overflow_error
+from .._overflow import overflow_error, sums_error
 from .._response import (
     ResponseEncoder,
     check_varies,
@@ -24,7 +24,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import check_weights, checked_chunk, sample_rows
+from .._validation import assert_finite, check_weights, checked_chunk, checked_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -54,15 +54,20 @@ class Encoded:
 
     def __call__(self, X: Any, y: Any, weights: Any = None) -> Any:
         """Check, encode, add up."""
-        rest: tuple[Array, ...] = ()
+        rest: Sequence[Array] = ()
         if weights is not None:
             rest = (np.asarray(weights, dtype=np.float64),)
-            assert_all_finite(rest[0], input_name="sample_weight")
-        y = y if self.encoder is None else self.encoder(y)
+            assert_finite(rest[0], "sample_weight")
+            if rest[0].any():
+                X, y, *rest = weighted_rows(checked_weights(rest[0]), X, y)
+            else:  # no row is there
+                X, y, rest = X[:0], y[:0], [rest[0][:0]]
+        if self.encoder is not None:
+            y = self.encoder(y) if len(y) else np.zeros((0, self.encoder.n_responses))
         with np.errstate(over="ignore", invalid="ignore"):
             found = checked_chunk(self.statistic, X, y, *rest)
         if not all_finite(found):
-            raise overflow_error(X, self.labels)
+            raise sums_error(X, y, self.labels)
         return found
 
 
@@ -137,14 +142,14 @@ class Source:
                 make_encoder(None, response, caller=caller)
             rows = sample_rows(X, y, *(() if weights is None else (weights,)))
             Xf, yf = weighted_rows(rows[2] if len(rows) == 3 else None, *rows[:2])[:2]
-            assert_all_finite(Xf, input_name="X")
+            assert_finite(Xf, "X")
             classes = None
             if holds_labels(yf, response):
                 weighted = () if weights is None else (weights,)
                 classes = (
                     sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
                     if is_dask(y)
-                    else np.unique(weighted_rows(weights, y)[0])
+                    else sorted(_weighted_labels(y, *weighted).labels)
                 )
             encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
@@ -175,7 +180,7 @@ class Source:
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce_rows(statistic, *arrays, chunk=chunk)
         if not all_finite(total):
-            raise overflow_error(self.X, self.labels)
+            raise sums_error(self.X, self.y, self.labels)
         return total
 
     def shift(self) -> Array:
@@ -241,7 +246,12 @@ def column_shift(rows: Any, labels: Sequence[object] | None = None) -> Array:
     """Medians of a sample of rows, which no single cell can move; means of a sparse one."""
     if not sparse.issparse(rows):
         step = max(1, len(rows) // 1024)
-        return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        if not np.isfinite(shift).all():
+            assert_finite(rows)
+            raise overflow_error(rows, labels)
+        return shift
     with np.errstate(over="ignore", invalid="ignore"):
         shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if not np.isfinite(shift).all():

@@ -43,6 +43,8 @@ from ._stein_sums import (
     gaussian_moments,
     known,
     labelled_rows,
+    lazy_encoder,
+    no_response,
     reduce_stein,
     ridge_unit,
     span_law,
@@ -193,7 +195,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_consistent_length(X, rows)
             X, rows, weights = weighted_rows(weights, X, rows)
             y = None if y is None else rows
-        encoder, y = self._encoder(X, y, response)
+        encoder, y = self._encoder(X, y, response, weights=weights)
         span = self._span(X, weights)
         if span is not None:
             X = span.source.X
@@ -261,14 +263,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
             return self._gaussian_plan(X, y, encoder)
-        if sparse.issparse(X):
+        start = sample_rows(X)[0]
+        if sparse.issparse(start):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
         weighty = self.unlabeled_weight != 0.0
         return ScorePlan(
             self._fit_score(X, weights),
             encoder,
-            np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
+            column_shift(start),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
             all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
@@ -278,28 +281,27 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return isinstance(self.score_model, ScoreModel) and self.score_model.is_given
 
     def _gaussian(self) -> bool:
-        return (
-            self.score_model == "gaussian"
-            if isinstance(self.score_model, str)
-            else isinstance(self.score_model, GaussianScore)
-        )
+        if isinstance(self.score_model, str):
+            return self.score_model == "gaussian"
+        return isinstance(self.score_model, GaussianScore)
 
     def _encoder(
-        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
+        self,
+        X: Any,
+        y: Any,
+        response: Any,
+        *,
+        weights: Any = None,
+        streaming: bool = False,
+        classes: Any = None,
+        codes: int = 3,
     ) -> tuple[ResponseEncoder | None, Any]:
         """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
-            if is_dask(X):
-                return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
-            return None, np.full(X.shape[0], np.nan)
-        name = type(self).__name__
+            return None, no_response(X)
+        who = type(self).__name__
         if is_dask(X):
-            start = sample_rows(X, y)[1]
-            mask = labelled_rows(start)
-            if not mask.any():
-                msg = "the first partition has no labelled row; put some there, so that the response can be read"
-                raise ValueError(msg)
-            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
+            return lazy_encoder(X, y, weights, response, caller=who, codes=codes), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -310,7 +312,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
             codes = 2
         encoder = make_encoder(
-            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+            labels, response, classes=classes, streaming=streaming, caller=who, codes=codes
         )
         Y = encoder(labels)
         response_units(Y, encoder)
@@ -320,10 +322,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             warn_heavy_tails(Y)
         if streaming:
             return encoder, y
-        full = Y
-        if not mask.all():  # gaps stay gaps
-            full = np.full((len(mask), Y.shape[1]), np.nan)
-            full[mask] = Y
+        full = np.full((len(mask), Y.shape[1]), np.nan)  # gaps stay gaps
+        full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
     def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
@@ -333,10 +333,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
-            if not is_dask(X):
-                labels = y
-            mask = labelled_rows(labels)
-            shift_y, scale_y = response_units(encoder(known(labels, mask)), encoder)
+            labels = labels if is_dask(X) else y
+            some = np.zeros((1, encoder.n_responses))  # units of classes are known
+            if not encoder.labels:
+                some = encoder(known(labels, labelled_rows(labels)))
+            shift_y, scale_y = response_units(some, encoder)
         plan = TriplePlan((slice(0, X.shape[1]),), None, shift, shift_y, own, weighted, scale_y=scale_y)
         return GaussianPlan(plan, encoder)
 
@@ -375,7 +376,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
         """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
         # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, codes=2)
+        encoder, y = self._encoder(X, y, self.response, weights=weights, codes=2)
         assert encoder is not None
         span = self._span(X, weights, ridged=True)
         if span is not None:

@@ -117,10 +117,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         X = check_table(self, X, reset=True, min_rows=2)
         if y is None:
             make_encoder(None, self.response, caller=type(self).__name__)
-        ridges = np.asarray(self.ridges, dtype=np.float64)
-        weights = np.asarray(self.weights, dtype=np.float64)
-        check_grid("ridges", ridges)
-        check_grid("weights", weights)
+        ridges, weights = check_grid("ridges", self.ridges), check_grid("weights", self.weights)
         row_weights = check_weights(sample_weight, X)
         y, response = read_response(y, self.response)
         if not is_dask(X):
@@ -170,8 +167,10 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         )
 
 
-def check_grid(name: str, values: Array) -> None:
-    """Refuse a grid that is empty or has a value below zero."""
-    if values.ndim != 1 or not values.size or not (values >= 0).all():
+def check_grid(name: str, given: Any) -> Array:
+    """A grid as numbers; refuses one that is empty or has a value below zero."""
+    values = np.asarray(given)
+    if values.ndim != 1 or values.dtype.kind not in "iuf" or not values.size or not (values >= 0).all():
         msg = f"{name}={values.tolist()}: give one or more values of at least 0"
         raise ValueError(msg)
+    return values.astype(np.float64)

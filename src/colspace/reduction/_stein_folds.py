@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
+from ..factor import eigh
 from ..moments import TripleMoments
 from ._proxies import held_out_gain
 from ._stein_fit import SteinOptions
@@ -81,8 +82,13 @@ def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labe
     if plan.encoder.labels:
         target = target[:, 0] if target.shape[1] == 1 else target.argmax(axis=1)
     splitter = check_cv(cv, target, classifier=plan.encoder.labels)
-    if splitter.get_n_splits(rows, target) > rows.size > 1:
-        splitter = check_cv(rows.size)
+    most = int(np.unique(target, return_counts=True)[1].max()) if plan.encoder.labels else rows.size
+    if (n_splits := splitter.get_n_splits(rows, target)) > most and rows.size > 1:
+        splitter = (
+            check_cv(most, target, classifier=True)
+            if 1 < most < rows.size
+            else check_cv(min(n_splits, rows.size))
+        )
 
     def part(chosen: Any) -> GaussianTables:
         return reduce_stein(plan, X[chosen], y[chosen], None if weights is None else weights[chosen], labels)
@@ -106,6 +112,8 @@ def fold_errors(
         if held_out.count == 0:
             continue
         tables = whole.unlabel(held_out)
+        if tables.labeled.count <= 0:  # every row that counts is held out
+            continue
         path = GaussianPath(
             stein_from_tables(tables, None, folds.scale), options, folds.labels, folds.n_columns
         )
@@ -147,7 +155,9 @@ def read_out_error(train: LinearSums, test: LinearSums, directions: Array, y_sca
     n = train.count
     zz = directions.T @ train.zz @ directions / n - np.outer(mz, mz)
     zy = directions.T @ train.zy / n - np.outer(mz, my)
-    B = np.linalg.lstsq(zz, zy, rcond=1e-12)[0]
+    values, vectors = eigh(zz, what="the covariance of an embedding")
+    kept = vectors[:, values > 1e-12 * values[-1]]
+    B = kept / values[values > 1e-12 * values[-1]] @ (kept.T @ zy)
     z = directions.T @ test.z
     out_zz = (
         directions.T @ test.zz @ directions

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._overflow import overflow_error
-from .._response import ResponseEncoder, is_gap
+from .._overflow import ColumnOverflowError, overflow_error
+from .._response import LabelSet, ResponseEncoder, holds_labels, is_gap, label_set, make_encoder
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._validation import ConstantColumnWarning
+from .._validation import ConstantColumnWarning, sample_rows
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
 from ._source import Encoded
@@ -40,6 +40,37 @@ def labelled_rows(y: Any) -> Mask:
         )
         raise ValueError(msg)
     return ~gaps.any(axis=1)
+
+
+def no_response(X: Any) -> Any:
+    """A gap for each row of X, where its rows are."""
+    if is_dask(X):
+        return (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
+    return np.full(X.shape[0], np.nan)
+
+
+def known_labels(y: Any, weights: Any = None) -> LabelSet:
+    """The labels of a chunk of y with gaps, without rows of weight zero."""
+    mask = labelled_rows(y)
+    if weights is not None:
+        mask &= np.asarray(weights) > 0
+    return label_set(known(y, mask))
+
+
+def lazy_encoder(
+    X: Any, y: Any, weights: Any, response: Any, *, caller: str, codes: int | None
+) -> ResponseEncoder:
+    """The encoder of a y beside a Dask collection: as its first partition has it, with the classes of all."""
+    start = sample_rows(X, y)[1]
+    mask = labelled_rows(start)
+    if not mask.any():
+        msg = "the first partition has no labelled row; put some there, so that the response can be read"
+        raise ValueError(msg)
+    classes = None
+    if holds_labels(some := known(start, mask), response):
+        weighted = () if weights is None else (weights,)
+        classes = sorted(reduce_rows(known_labels, y, *weighted).labels)
+    return make_encoder(some, response, classes=classes, streaming=True, caller=caller, codes=codes)
 
 
 def known(y: Any, mask: Mask) -> Any:
@@ -211,13 +242,18 @@ def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> 
         third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
         second = (third if law is None else law.precision @ third @ law.precision) * unit[:, None, None]
     standard = covariance / scale / scale[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_covariance = (m.yy / k - np.outer(dy, dy)) * unit * unit[:, None]
+    if not np.isfinite(y_covariance).all():
+        msg = f"y spreads over {unit.max():g}, and squares of that overflow float64 (1.8e308); divide y by a constant"
+        raise ColumnOverflowError(msg)
     return SteinMoments(
         count=m.count + tables.rest.count,
         n_labeled=m.count,
         mean=mean,
         scale=scale,
         covariance=standard,
-        y_covariance=(m.yy / k - np.outer(dy, dy)) * unit * unit[:, None],
+        y_covariance=y_covariance,
         first=(cross if law is None else law.precision @ cross) * unit,
         second=second,
         unlabeled=standard if law is None else law.precision @ standard,
