@@ -111,7 +111,10 @@ def compare_reductions(
         notes += _without_weights({**given, **read_by})
     cases = [(name, h if width_parameter(e) else None, e) for name, e in given.items() for h in widths]
     cases = [c for i, c in enumerate(cases) if c[:2] not in [d[:2] for d in cases[:i]]]
-    few = readers_of_all(read_by, table.X.shape[1], len(splits[0][0])) if readers is None else read_by
+    few = read_by
+    if readers is None:
+        few = readers_of_all(read_by, table.X.shape[1], len(splits[0][0]), classes=table.classes)
+        notes += [] if few == read_by else ["all columns are too many for the quadratic reader"]
     found = {(name, h): _Folds(list(read_by)) for name, h, _ in cases}
     found[ALL, None] = _Folds(list(few))
     base: list[float] = []

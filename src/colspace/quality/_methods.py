@@ -117,10 +117,13 @@ def default_readers(*, classes: bool) -> dict[str, Any]:
     }
 
 
-def readers_of_all(readers: Mapping[str, Any], n_columns: int, n_rows: int) -> dict[str, Any]:
-    """Without the quadratic reader where its terms outnumber the rows by far."""
-    most = n_columns * (n_columns + 3) // 2 <= 2 * n_rows
-    return {name: reader for name, reader in readers.items() if most or name != "quadratic"}
+def readers_of_all(
+    readers: Mapping[str, Any], n_columns: int, n_rows: int, *, classes: bool
+) -> dict[str, Any]:
+    """Without the quadratic reader where its terms outnumber the rows by far, or would take long (regression)."""
+    most = 2 * n_rows if classes else min(2 * n_rows, 500)
+    few = n_columns * (n_columns + 3) // 2 <= most
+    return {name: reader for name, reader in readers.items() if few or name != "quadratic"}
 
 
 def width_parameter(estimator: Any) -> str | None:

@@ -72,11 +72,15 @@ def cross_chosen(scores: Array) -> Array:
 
 
 def is_above(gain: Array, level: float) -> bool:
-    """One-sided t test that the mean of paired gains is positive."""
-    if len(gain) < 2 or gain.mean() <= 1e-12:
+    """One-sided t test that the mean of paired gains over K folds is positive, for folds that share their training rows.
+
+    The variance of the mean is s^2 (1/K + 1/(K - 1)): Nadeau and Bengio's correction, the second term being test over training rows.
+    """
+    K = len(gain)
+    if K < 2 or gain.mean() <= 1e-12:
         return False
-    error = standard_error(gain)
-    return bool(gain.mean() > stats.t.ppf(1 - level, len(gain) - 1) * error)
+    error = np.std(gain, ddof=1) * np.sqrt(1 / K + 1 / (K - 1))
+    return bool(gain.mean() > stats.t.ppf(1 - level, K - 1) * error)
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,8 @@ class ReductionComparison:
         "R2", "accuracy" or "balanced accuracy".
     n_samples, n_features, n_folds : int
     above_chance : dict of str to bool
-        Whether each method reads y better than no columns do: t test over folds at level .05 over the number of methods, reader
-        and number of directions chosen on the other folds.
+        Whether each method reads y better than no columns do: corrected t test over folds at level .05 over the number of methods,
+        reader and number of directions chosen on the other folds.
     notes : tuple of str
         What was left out, and why.
     """

@@ -90,8 +90,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
-        Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None: always
-        the same).
+        Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None is
+        0 there).
 
     Attributes
     ----------
@@ -219,7 +219,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             problem, source = problem.in_span(span), span.source
         problem.check_width()
         if auto:
-            seed = 0 if self.random_state is None else int(generator(self.random_state).integers(2**31))
+            seed = self.random_state or 0
+            if not isinstance(seed, int | np.integer):
+                seed = int(generator(seed).integers(2**31))
             solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
             return solution if span is None else solution.lifted(span)
         solver = problem.choose_solver(self.solver)
