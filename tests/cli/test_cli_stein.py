@@ -25,8 +25,9 @@ def frame():
     return table
 
 
-def run(*arguments, code=0, **kw):
-    result = CliRunner().invoke(colspace, ["reduce", *map(str, arguments)], **kw)
+def run(*arguments, code=0, check=False, **kw):
+    quick = [] if check else ["--no-check"]
+    result = CliRunner().invoke(colspace, ["reduce", *map(str, arguments), *quick], **kw)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     return result
