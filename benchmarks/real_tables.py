@@ -28,7 +28,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from colspace import JointReduction, SlicedInverse
-from colspace.quality import PlsDirections, RidgeDirections, default_readers, held_out_scores
+from colspace.quality import PlsDirections, RidgeDirections, default_readers, held_out_guesses
 
 WIDTHS = (1, 2, 3, 5, 10)
 ROWS = 2000
@@ -210,15 +210,12 @@ def fold_scores(method, X, y, train, test, widths) -> tuple[np.ndarray, float]:
     out, spent = np.zeros((len(widths), 3)), 0.0
     score = accuracy_score if classes else r2_score
     for i, h in enumerate(widths):
-        out[i], seconds, _, error = held_out_scores(
-            method(h, A),
-            default_readers(classes=classes).values(),
-            (A, y[train]),
-            (B, y[test]),
-            lambda truth, guess, _: max(float(score(truth, guess)), -1.0),
+        guesses, seconds, _, error = held_out_guesses(
+            method(h, A), default_readers(classes=classes).values(), (A, y[train]), B
         )
         if error is not None:
             raise RuntimeError(error)
+        out[i] = [max(float(score(y[test], guess)), -1.0) for guess in guesses]
         spent += seconds
     return out, spent
 

@@ -78,7 +78,9 @@ def ours(train, y, test, h):
 
 def pls_each(train, y, test, h):
     parts = [PLSRegression(min(h, A.shape[1])).fit(A, indicators(y)) for A in train]
-    return (np.hstack([m.transform(t) for m, t in zip(parts, tables, strict=True)]) for tables in (train, test))
+    return (
+        np.hstack([m.transform(t) for m, t in zip(parts, tables, strict=True)]) for tables in (train, test)
+    )
 
 
 def pls_blocks(train, y, test, h):
@@ -97,7 +99,9 @@ def mcca(train, y, test, h, ridge=0.3):
         U, s, Vt = np.linalg.svd(A, full_matrices=False)
         k = int(np.sum(s > 1e-8 * s[0]))
         bases.append((Vt[:k].T, s[:k]))
-    views = [A @ V for A, (V, _) in zip(train, bases, strict=True)] + [Y @ np.linalg.pinv(np.linalg.cholesky(Y.T @ Y / len(Y) + 1e-6 * np.eye(Y.shape[1]))).T]
+    views = [A @ V for A, (V, _) in zip(train, bases, strict=True)] + [
+        Y @ np.linalg.pinv(np.linalg.cholesky(Y.T @ Y / len(Y) + 1e-6 * np.eye(Y.shape[1]))).T
+    ]
     n, ends = len(y), np.cumsum([v.shape[1] for v in views])
     Z = np.hstack(views)
     C = Z.T @ Z / n
@@ -118,11 +122,15 @@ def mcca(train, y, test, h, ridge=0.3):
 
 def pca_each(train, y, test, h):
     parts = [PCA(min(h, A.shape[1])).fit(A) for A in train]
-    return (np.hstack([m.transform(t) for m, t in zip(parts, tables, strict=True)]) for tables in (train, test))
+    return (
+        np.hstack([m.transform(t) for m, t in zip(parts, tables, strict=True)]) for tables in (train, test)
+    )
 
 
 def lda_all(train, y, test, h):
-    model = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(PCA(min(len(y) - 1, 150)).fit(np.hstack(train)).transform(np.hstack(train)), y)
+    model = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(
+        PCA(min(len(y) - 1, 150)).fit(np.hstack(train)).transform(np.hstack(train)), y
+    )
     pca = PCA(min(len(y) - 1, 150)).fit(np.hstack(train))
     return model.transform(pca.transform(np.hstack(train))), model.transform(pca.transform(np.hstack(test)))
 
@@ -151,7 +159,9 @@ def error(method, data, h):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--methods", nargs="*")
     options = parser.parse_args()
@@ -163,7 +173,9 @@ def main():
     else:
         print("mfeat: not here (COLSPACE_DATA names a folder)")
     for title, draw in settings.items():
-        print(f"\n{title}: balanced error, logistic / LDA reader, mean of {options.repeats} (standard error of the mean of both)")
+        print(
+            f"\n{title}: balanced error, logistic / LDA reader, mean of {options.repeats} (standard error of the mean of both)"
+        )
         data = [draw(seed) for seed in range(options.repeats)]
         for name, method in METHODS.items():
             if options.methods and name not in options.methods:

@@ -17,23 +17,25 @@ class ColumnOverflowError(ValueError):
     """A column holds values whose squares are no longer numbers."""
 
 
-def overflow_error(X: Any, labels: Sequence[object] | None = None, what: str = "X") -> ColumnOverflowError:
-    """The error to raise when sums over the rows of X are not finite."""
+def overflow_error(
+    X: Any, labels: Sequence[object] | None = None, what: str = "X", **beside: Any
+) -> ColumnOverflowError:
+    """The error to raise when sums over the rows of X are not finite.
+
+    ``beside``: what else is in the sums (y, sample_weight); that with the largest number is named.
+    """
     column, value = _largest(X)
+    for key, values in beside.items():
+        if values is not None and np.asarray(values).dtype.kind in "fiu":
+            _, other = _largest(values)
+            if abs(other) > abs(value):
+                what, value = key, other
     name = labels[column] if labels is not None and column < len(labels) else column
     where = f"column {name!r}" if what == "X" else what
     return ColumnOverflowError(
         f"{where} holds {value:g}, and sums of squares of such values overflow float64 (1.8e308). Remedies: divide "
         "the column by a constant, take its logarithm, or correct the cell"
     )
-
-
-def sums_error(X: Any, y: Any, labels: Sequence[object] | None = None) -> ColumnOverflowError:
-    """The error to raise when sums over the rows of X and y are not finite: it names the larger of both."""
-    numbers = np.asarray(y).dtype.kind == "f" and np.size(y)
-    if numbers and abs(_largest(y)[1]) > abs(_largest(X)[1]):
-        return overflow_error(y, what="y")
-    return overflow_error(X, labels)
 
 
 def finite_result(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +65,7 @@ def _largest(X: Any) -> tuple[int, float]:
     found = (0, 0.0)
     step = chunk_rows(X)
     for i in range(0, len(X), step):
-        part = np.abs(X[i : i + step])
+        part = np.nan_to_num(np.abs(X[i : i + step]), nan=0.0, posinf=np.inf)  # y may have gaps
         row, column = np.unravel_index(int(np.argmax(part)), part.shape)
         if part[row, column] >= abs(found[1]):
             found = int(column), float(X[i + row, column])

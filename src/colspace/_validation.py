@@ -147,8 +147,10 @@ def check_weights(sample_weight: Any, X: Any) -> Array | None:
     return checked_weights(weight)
 
 
-def checked_weights(weight: Array) -> Array:
-    """The weights as they are; refuses negative ones and weights that are all zero."""
+def chunk_weights(weights: Any) -> Array:
+    """The weights of a chunk of rows that no one has seen before; some chunk of them may be all zero."""
+    weight = np.asarray(weights, dtype=np.float64)
+    assert_all_finite(weight, input_name="sample_weight")
     bad = np.flatnonzero(weight < 0)
     if bad.size:
         msg = f"sample_weight of row {bad[0]} is {weight[bad[0]]:g}; weights must be at least 0"
@@ -157,7 +159,13 @@ def checked_weights(weight: Array) -> Array:
     if largest and not 1e-150 < largest < 1e150:
         msg = f"sample_weight goes up to {largest:g}, and sums of such weights leave float64; divide them by {largest:g}"
         raise ValueError(msg)
-    if not largest:
+    return weight
+
+
+def checked_weights(weight: Array) -> Array:
+    """The weights as they are; refuses negative ones and weights that are all zero."""
+    chunk_weights(weight)
+    if not weight.any():
         msg = "sample_weight is zero in every row, so no row is left; give some row a positive weight"
         raise ValueError(msg)
     return weight
@@ -169,25 +177,35 @@ def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
     return statistic(X, *rest)
 
 
-def sample_rows(X: Any, *rest: Any) -> list[Any]:
-    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection."""
+def sample_rows(X: Any, *rest: Any, weights: Any = None) -> list[Any]:
+    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection.
+
+    Rows of a Dask collection whose ``weights`` are zero are passed over.
+    """
     if any(is_dask(a) for a in (X, *rest)):
         import dask
 
-        for i, part in enumerate(zip(*dask_partitions(X, *rest), strict=True)):
-            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, *part))
+        arrays = (X, *rest) if weights is None else (X, *rest, weights)
+        for i, part in enumerate(zip(*dask_partitions(*arrays), strict=True)):
+            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, weights is not None, *part))
             if local[0].shape[0]:
                 return local
+        if weights is not None:
+            msg = "sample_weight is zero in every row, so no row is left; give some row a positive weight"
+            raise ValueError(msg)
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     step = max(1, X.shape[0] // 1024)
     return [a[::step] for a in (X, *rest)]
 
 
-def _some_rows(number: int, *parts: Any) -> list[Any]:
-    """At most about 16,000 rows of a partition, taken where it lives."""
+def _some_rows(number: int, weighted: bool, *parts: Any) -> list[Any]:
+    """At most about 16,000 rows of a partition, taken where it lives; ``weighted``: the last part holds weights."""
     with named_partition(number):
         local = [as_array(p) for p in parts]
+        if weighted:
+            kept = chunk_weights(local.pop()) > 0
+            local = [a[kept] for a in local]
         step = max(1, local[0].shape[0] // 16_384)
         return [a[::step] for a in local]
 

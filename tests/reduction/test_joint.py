@@ -529,7 +529,10 @@ def test_dask_labels_and_float32_frames(data):
     assert one.components_.dtype == np.float32
     assert one.transform(lazy[columns]).dtype == one.transform(lazy[columns]).compute().dtype == np.float32
     three = JointReduction(2, blocks=blocks, moments="all").fit(da.from_array(X, chunks=(500, 12)), labels)
-    assert difference(three.loadings_, JointReduction(2, blocks=blocks, moments="all").fit(X, labels).loadings_) < SAME
+    assert (
+        difference(three.loadings_, JointReduction(2, blocks=blocks, moments="all").fit(X, labels).loadings_)
+        < SAME
+    )
 
 
 def test_many_classes_do_not_swell_the_sketches():

@@ -36,7 +36,6 @@ from ._result import (
 from ._table import ComparedTable, read_table
 
 Array = NDArray[np.float64]
-Score = Callable[[Any, Any, Any], float]
 
 
 def compare_reductions(
@@ -118,52 +117,52 @@ def compare_reductions(
     found = {(name, h): _Folds(list(read_by)) for name, h, _ in cases}
     found[ALL, None] = _Folds(list(few))
     base: list[float] = []
+    weights: list[Any] = []  # of held-out rows
     with track(len(splits) * (len(cases) + 1), "comparing reductions", show=progress) as advance:
         for train, test in splits:
             fold = _Fold(table, train, test)
             base.append(fold.nothing)
+            weights.append(fold.weights[1])
             for name, h, estimator in cases:
                 make = partial(table.sized, estimator, h, len(train))
                 found[name, h].add(fold, make, read_by)
                 advance()
             found[ALL, None].add(fold, None, few)
             advance()
-    return _result(found, np.array(base), table, notes, next(iter(given)))
+    return _result(found, np.array(base), weights, table, notes, next(iter(given)))
 
 
-def held_out_scores(
+def held_out_guesses(
     reducer: Any,
     readers: Iterable[Any],
     train: tuple[Any, Any],
-    test: tuple[Any, Any],
-    score: Score,
+    X: Any,
     *,
-    weights: tuple[Any, Any] = (None, None),
+    sample_weight: Any = None,
     balanced: bool = False,
-) -> tuple[Array, float, int, str | None]:
-    """Scores of the readers on the embedding of test rows, CPU seconds of the reducer's fit, its columns, a reader's error.
+) -> tuple[list[Any], float, int, str | None]:
+    """What readers of an embedding say of rows of X, CPU seconds of the reducer's fit, its columns, and a reader's error.
 
-    ``train`` and ``test`` are pairs (X, y); None reduces nothing. A reader that fails scores NaN. With ``balanced`` classes
-    are told by probability over share.
+    ``train`` is a pair (X, y); a reducer of None reduces nothing. A reader that fails says None. With ``balanced`` classes are told
+    by probability over share.
     """
-    (A, y), (B, truth), (w, v) = train, test, weights
-    error, found, spent = None, [], 0.0
+    A, y = train
+    error, guesses, spent = None, [], 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if reducer is not None:
             start = time.process_time()
-            reducer.fit(A, y, **_weighted(reducer, w))
+            reducer.fit(A, y, **_weighted(reducer, sample_weight))
             spent = time.process_time() - start
-            A, B = (np.asarray(reducer.transform(t)) for t in (A, B))
+            A, X = (np.asarray(reducer.transform(t)) for t in (A, X))
         for reader in readers:
             try:
-                reader.fit(A, y, **_weighted(reader, w))
-                guess = _balanced_guess(reader, B, y, w) if balanced else reader.predict(B)
-                found.append(score(truth, guess, v))
+                reader.fit(A, y, **_weighted(reader, sample_weight))
+                guess = _balanced_guess(reader, X, y, sample_weight) if balanced else reader.predict(X)
             except Exception as reason:  # noqa: BLE001  a reader of another kind may do
-                error = f"{type(reason).__name__}: {reason}"
-                found.append(np.nan)
-    return np.array(found), spent, A.shape[1], error
+                error, guess = f"{type(reason).__name__}: {' '.join(str(reason).split())}", None
+            guesses.append(guess)
+    return guesses, spent, A.shape[1], error
 
 
 def _weighted(estimator: Any, weights: Any) -> dict[str, Any]:
@@ -195,44 +194,45 @@ class _Fold:
         else:
             guess = np.average(y, axis=0, weights=self.weights[0])
             self.flat = bool(np.any(np.ptp(y, axis=0) == 0))
-        self.nothing = table.score(truth, np.broadcast_to(guess, truth.shape), self.weights[1])
+        self.guess = np.broadcast_to(guess, truth.shape)
+        self.nothing = table.score(truth, self.guess, self.weights[1])
 
 
 class _Folds:
-    """Scores of one method, fold by fold."""
+    """Scores of one method, fold by fold, and what each row gains over no columns."""
 
     def __init__(self, readers: list[str]) -> None:
         self.readers = readers
         self.scores: list[Array] = []
+        self.gains: list[Array] = []
         self.seconds = 0.0
         self.n_columns = 0
         self.failed: str | None = None
 
     def add(self, fold: _Fold, make: Callable[[], Any] | None, readers: Mapping[str, Any]) -> None:
         """Fit and score one fold; one whose y does not vary scores as no columns do."""
-        if fold.flat:
-            self.scores.append(np.full(len(readers), fold.nothing))
-            return
-        table = fold.table
+        table, (_, truth), w = fold.table, fold.test, fold.weights
+        guesses: list[Any] = [fold.guess] * len(readers)
         try:
-            scores, seconds, columns, error = held_out_scores(
-                None if make is None else make(),
-                [clone(r) for r in readers.values()],
-                fold.train,
-                fold.test,
-                table.score,
-                weights=fold.weights,
-                balanced=table.metric == "balanced accuracy",
-            )
+            if not fold.flat:
+                guesses, seconds, columns, error = held_out_guesses(
+                    None if make is None else make(),
+                    [clone(r) for r in readers.values()],
+                    fold.train,
+                    fold.test[0],
+                    sample_weight=w[0],
+                    balanced=table.metric == "balanced accuracy",
+                )
+                self.seconds += seconds
+                self.n_columns = max(self.n_columns, columns)
+                if all(guess is None for guess in guesses):
+                    self.failed = error
         except Exception as reason:  # noqa: BLE001  a method that fails is a row that says so
             self.failed = f"{type(reason).__name__}: {' '.join(str(reason).split())}"
-            self.scores.append(np.full(len(readers), np.nan))
-            return
-        self.scores.append(scores)
-        self.seconds += seconds
-        self.n_columns = max(self.n_columns, columns)
-        if np.isnan(scores).all():
-            self.failed = error
+            guesses = [None] * len(readers)
+        self.scores.append(np.array([np.nan if g is None else table.score(truth, g, w[1]) for g in guesses]))
+        gain = [fold.guess if g is None else g for g in guesses]
+        self.gains.append(np.array([table.gains(truth, g, fold.guess) for g in gain]))
 
     @property
     def table(self) -> Array:
@@ -248,9 +248,17 @@ class _Folds:
         return int(np.nanargmax(means))
 
 
+def _is_above(runs: list[_Folds], weights: list[Any], level: float) -> bool:
+    """Whether rows gain over no columns, by the reader and width that are best on the other folds."""
+    chosen = cross_chosen(np.hstack([f.table for f in runs]))
+    gains = [np.vstack([f.gains[k] for f in runs])[c] for k, c in enumerate(chosen)]
+    return is_above(np.concatenate(gains), None if weights[0] is None else np.concatenate(weights), level)
+
+
 def _result(
     found: dict[tuple[str, int | None], _Folds],
     base: Array,
+    weights: list[Any],
     table: ComparedTable,
     notes: list[str],
     ours: str,
@@ -283,9 +291,8 @@ def _result(
     methods = list(dict.fromkeys(name for name, _ in found))
     above = {}
     for method in methods:
-        runs = [f.table for (name, _), f in found.items() if name == method and not f.failed]
-        gain = cross_chosen(np.hstack(runs)) - base if runs else np.zeros(1)
-        above[method] = is_above(gain, LEVEL / len(methods))
+        runs = [f for (name, _), f in found.items() if name == method and not f.failed]
+        above[method] = bool(runs) and _is_above(runs, weights, LEVEL / len(methods))
     reasons = dict.fromkeys(f"{r.method} failed: {r.failed}" for r in rows if r.failed)
     return ReductionComparison(
         rows=tuple(rows),

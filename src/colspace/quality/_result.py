@@ -58,29 +58,33 @@ def standard_error(values: Array) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-def cross_chosen(scores: Array) -> Array:
-    """Score of each fold with the column that is best on the other folds: a choice that has not seen the fold.
+def cross_chosen(scores: Array) -> NDArray[np.intp]:
+    """For each fold (row) the column that is best on the other folds: a choice that has not seen the fold.
 
     Examples
     --------
     >>> import numpy as np
     >>> cross_chosen(np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
-    array([0., 0., 0.])
+    array([1, 0, 0])
     """
     total = np.where(np.isnan(scores).any(axis=0), -np.inf, scores.sum(axis=0))
-    return np.array([row[np.argmax(total - np.nan_to_num(row))] for row in scores])
+    return np.array([np.argmax(total - np.nan_to_num(row)) for row in scores])
 
 
-def is_above(gain: Array, level: float) -> bool:
-    """One-sided t test that the mean of paired gains over K folds is positive, for folds that share their training rows.
+def is_above(gain: Array, weights: Array | None, level: float) -> bool:
+    """One-sided t test that the mean gain of rows is positive.
 
-    The variance of the mean is s^2 (1/K + 1/(K - 1)): Nadeau and Bengio's correction, the second term being test over training rows.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [is_above(np.array([1.0, 1.0, 1.0, 0.5]) - c, None, 0.05) for c in (0.0, 0.8)]
+    [True, False]
     """
-    K = len(gain)
-    if K < 2 or gain.mean() <= 1e-12:
-        return False
-    error = np.std(gain, ddof=1) * np.sqrt(1 / K + 1 / (K - 1))
-    return bool(gain.mean() > stats.t.ppf(1 - level, K - 1) * error)
+    w = np.ones(len(gain)) if weights is None else weights
+    w = w / w.sum()
+    mean = float(w @ gain)
+    error = float(np.sqrt(np.sum(w**2 * (gain - mean) ** 2)))
+    return len(gain) > 1 and mean > 1e-12 and mean > stats.t.ppf(1 - level, len(gain) - 1) * error
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ class ReductionComparison:
         "R2", "accuracy" or "balanced accuracy".
     n_samples, n_features, n_folds : int
     above_chance : dict of str to bool
-        Whether each method reads y better than no columns do: corrected t test over folds at level .05 over the number of methods,
-        reader and number of directions chosen on the other folds.
+        Whether each method reads y better than no columns do: t test over the rows left out at level .05 over the number of
+        methods, reader and number of directions chosen on the other folds.
     notes : tuple of str
         What was left out, and why.
     """
@@ -164,7 +168,7 @@ class ReductionComparison:
             seen = max(
                 (self.row(m) for m, above in self.above_chance.items() if above), key=lambda r: r.score
             )
-            return f"{ours.capitalize()} predicts y no better than {base}, but {self._named(seen)} does."
+            return f"{ours[0].upper() + ours[1:]} predicts y no better than {base}, but {self._named(seen)} does."
         count = "one direction" if row.n_components == 1 else f"{row.n_components} directions"
         start = f"With {count}" + (" per block" if row.n_columns != row.n_components else "")
         if row.n_components is None:

@@ -50,6 +50,20 @@ class ComparedTable:
             np.mean([np.average(right[truth == c], weights=w[truth == c]) for c in np.unique(truth)])
         )
 
+    def gains(self, truth: Any, guess: Any, nothing: Any) -> Array:
+        """What each row adds to the score, less what it adds where ``nothing`` is guessed."""
+        if self.metric == "R2":
+            both = [np.square(np.subtract(truth, np.reshape(g, np.shape(truth)))) for g in (nothing, guess)]
+            return np.mean((both[0] - both[1]).reshape(len(truth), -1) / self.variance, axis=1)
+        right = (np.asarray(guess) == truth).astype(float) - (np.asarray(nothing) == truth)
+        if self.metric == "accuracy":
+            return right
+        labels, place = np.unique(self.y, return_inverse=True)
+        shares = np.bincount(place, weights=self.weights) / (
+            len(place) if self.weights is None else self.weights.sum()
+        )
+        return right / (len(labels) * shares[np.searchsorted(labels, truth)])
+
     def sized(self, estimator: Any, h: int | None, n_rows: int) -> Any:
         """A copy of a reducer with h directions per block."""
         model = clone(estimator)

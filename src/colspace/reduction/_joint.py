@@ -26,12 +26,12 @@ from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import SingularCovarianceError
 from ..moments import TripleMoments, TriplePlan, centre
 from ._auto import fit_auto
-from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
+from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, problem_span, solve_moments, whiteners_of
 from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
-from ._rank import RankTest, permutation_rank_test, whitened_rows
+from ._rank import RankTest, joint_rank_test
 from ._source import Pairs, Source, weighted_rows
-from ._span import row_span
+from ._spool import spool
 
 
 class _NotYetError(ValueError):
@@ -203,27 +203,22 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     def _solve(self, problem: Problem, source: Source) -> Solution:
         """Directions of a table: in the span of its rows when it has fewer of them than a block has columns."""
         span = None
+        problem.check_width(None if source.dask else source.X.shape[0])
         auto = self._is_auto()
-        if problem.n_selected is None:
-            full = problem.whiten == "full" and not auto
-            span = row_span(
-                source,
-                problem.blocks,
-                whiten=full,
-                shrinkage=problem.shrinkage,
-                scale=problem.whiten is not None,
-            )
+        if not source.dask and (auto or problem.wants_span(source.X.shape[0], self.solver)):
+            span = problem_span(problem, source, quiet=auto)
         if span is not None:
             order = np.concatenate(problem.blocks.columns)
             warn_constant(span.deviation[order], [problem.labels[i] for i in order])
             problem, source = problem.in_span(span), span.source
-        problem.check_width()
         if auto:
-            seed = self.random_state or 0
-            if not isinstance(seed, int | np.integer):
-                seed = int(generator(seed).integers(2**31))
+            plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
+            seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
             solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
-            return solution if span is None else solution.lifted(span)
+            if span is not None:
+                return solution.lifted(span)
+            warn_constant(solution.scale, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
+            return solution
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
             solution = fit_exact(problem, source)
@@ -239,6 +234,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         than columns the model waits, unless ``shrinkage`` is a positive number.
         """
         self._validate_params()
+        if self._is_auto() and not hasattr(self, "_stream"):
+            warnings.warn(
+                "partial_fit sees rows once and uses the published moments; moments='all' says so and silences this. fit "
+                "with moments='auto', also on an iterator of chunks, is better where columns are skewed or many",
+                UserWarning,
+                stacklevel=2,
+            )
         self._accumulate(X, y, classes, sample_weight)
         try:
             return self._finish_stream()
@@ -269,6 +271,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         )
 
     def _fit_chunks(self, chunks: Any) -> Self:
+        if self._is_auto():  # goes over the rows several times
+            X, y, weights = spool(chunks, lambda X, first: check_table(self, X, reset=first))
+            self._dtype = table_dtype(X)
+            labels = column_labels(self)
+            source = Source.of(X, y, self.response, type(self).__name__, weights=weights, labels=labels)
+            return self._store(self._solve(self._problem(), source))
         for chunk in chunks:
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 msg = "an iterator of chunks must yield pairs (X, y) or triples (X, y, sample_weight)"
@@ -386,10 +394,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         problem = self._problem()
         c = centre(self._stream)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
-        if self.shrinkage is None and c.rows <= max(problem.blocks.widths):
-            shrinkage = [0.0] * len(problem.blocks)  # refused: more rows may come
+        widest = max(problem.blocks.widths)
         try:
             check_varies(variance)
+            if self.shrinkage is None and self.whiten == "full" and c.rows <= widest:
+                msg = (
+                    f"more rows than columns are needed: {c.rows} rows, {widest} columns. Remedies: more rows, or "
+                    "shrinkage in (0, 1]"
+                )
+                raise _NotYetError(msg)
             solution = solve_moments(problem, c, whiteners_of(problem, c, shrinkage))
         except (SingularCovarianceError, ConstantResponseError) as reason:
             raise _NotYetError(str(reason)) from reason
@@ -464,30 +477,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         X = check_table(model, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__, labels=column_labels(model))
         problem = model._problem()
-        if "tensor" in problem.wanted:
-            msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
-            raise ValueError(msg)
-        scaled = problem.whiten is not None
-        span = row_span(
+        return joint_rank_test(
+            problem,
             source,
-            problem.blocks,
-            whiten=problem.whiten == "full",
-            shrinkage=problem.shrinkage,
-            scale=scaled,
-        )
-        if span is not None:
-            problem, source = problem.in_span(span), span.source
-        problem.check_width()
-        blocks = problem.blocks
-        own, _ = block_pairs(problem.wanted, len(blocks))
-        c = centre(source.moments(blocks, own, ()))
-        whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
-        limit = min(blocks.widths) if max_components is None else min(max_components, *blocks.widths)
-        return permutation_rank_test(
-            whitened_rows(source, blocks, whiteners, problem.wanted, c),
             n_permutations=n_permutations,
             alpha=alpha,
-            max_components=limit,
+            max_components=max_components,
             rng=generator(random_state),
         )
 

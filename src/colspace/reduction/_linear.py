@@ -157,10 +157,10 @@ def column_labels(estimator: Any) -> list[object]:
 def table_shrinkage(
     source: Source, table: Blocks, mean: Array, covariance: Array, count: float, shrinkage: Any
 ) -> float | None:
-    """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto"."""
+    """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto" (None: the least)."""
     if shrinkage != "auto":
         return None if shrinkage is None else float(shrinkage)
-    return ledoit_wolf_weights(source, table, mean, [covariance], count)[0]
+    return ledoit_wolf_weights(source, table, mean, [covariance], count)[0] or None
 
 
 def table_whitener(
@@ -173,7 +173,7 @@ def table_whitener(
 ) -> Whitener:
     """Whitener of a whole table, or of its rows' span; warns of constant columns and of a singular covariance."""
     if source.unit:
-        return full_whitener(covariance, rows, shrinkage or 0.0, unit=True, quiet=True)
+        return full_whitener(covariance, rows, shrinkage, unit=True, quiet=True)
     warn_constant(np.diag(covariance), labels)
     return full_whitener(covariance, rows, shrinkage, columns=labels, **options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
+from .._response import (
+    ResponseEncoder,
+    check_varies,
+    make_encoder,
+    read_response,
+    warn_heavy_tails,
+)
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
@@ -30,7 +36,7 @@ from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
 from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
-from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
+from ._stein_folds import held_out_rank
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -39,6 +45,7 @@ from ._stein_sums import (
     ScorePlan,
     SteinMoments,
     column_scale,
+    fitted_score,
     gaussian_law,
     gaussian_moments,
     known,
@@ -46,7 +53,6 @@ from ._stein_sums import (
     lazy_encoder,
     no_response,
     reduce_stein,
-    ridge_unit,
     span_law,
     stein_from_sums,
     stein_from_tables,
@@ -208,6 +214,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         template = self._template(1, comfortable=False)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
             return None
+        if self.order != 1 and template.location is not None:  # a point that the rows need not span
+            return None
         blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
         bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
         span = row_span(
@@ -262,8 +270,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> GaussianPlan | ScorePlan:
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
-            return self._gaussian_plan(X, y, encoder)
-        start = sample_rows(X)[0]
+            return self._gaussian_plan(X, y, encoder, weights)
+        start = sample_rows(X, weights=weights)[0]
         if sparse.issparse(start):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
@@ -312,7 +320,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
             codes = 2
         encoder = make_encoder(
-            labels, response, classes=classes, streaming=streaming, caller=who, codes=codes
+            labels,
+            response,
+            classes=classes,
+            streaming=streaming,
+            caller=who,
+            codes=codes,
+            weights=None if weights is None else weights[mask],
         )
         Y = encoder(labels)
         response_units(Y, encoder)
@@ -326,10 +340,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
-    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
+    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any) -> GaussianPlan:
         own = ((0, 0),)
         weighted = own if self.order != 1 and encoder is not None else ()
-        start, labels = sample_rows(X, y)
+        start, labels = sample_rows(X, y, weights=weights)
         shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
@@ -345,20 +359,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.score_model, str):
             score, self.held_out_log_density_ = choose_score(X, rng=self.random_state, sample_weight=weights)
             return score
-        score = clone(self.score_model)
-        rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
-        if is_dask(X) and score.is_given:
-            score.fit(rows)
-        else:
-            score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
-        shape = np.shape(score.score_function(rows))
-        if shape != rows.shape:
-            msg = (
-                f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
-                f"score per row and column, {rows.shape}"
-            )
-            raise ValueError(msg)
-        return score
+        return fitted_score(clone(self.score_model), X, weights)
 
     def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
         if encoder is None or self.unlabeled_weight == "paper":
@@ -366,37 +367,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.unlabeled_weight, str):
             return not labelled_rows(y).all()
         return self.unlabeled_weight > 0
-
-    def _copy_names(self, other: Any) -> None:
-        """Take over the table that another estimator has checked."""
-        self.n_features_in_ = other.n_features_in_
-        if hasattr(other, "feature_names_in_"):
-            self.feature_names_in_ = other.feature_names_in_
-
-    def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
-        """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
-        # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, weights=weights, codes=2)
-        assert encoder is not None
-        span = self._span(X, weights, ridged=True)
-        if span is not None:
-            X = span.source.X
-        plan = self._gaussian_plan(X, y, encoder)
-        labels = None if span is not None else column_labels(self)
-        if is_dask(X):
-            if not isinstance(cv, Integral):
-                msg = f"cv={cv!r}: folds of a Dask collection are dealt out in turn; give their number"
-                raise TypeError(msg)
-            tables = reduce_stein(FoldedPlan(plan, int(cv)), X, y, weights, labels)
-        else:
-            tables = split_tables(plan, X, y, weights, cv, labels)
-        _, covariance, _ = gaussian_moments(tables.whole)
-        if span is not None:
-            scale, unit = np.ones(X.shape[1]), span.unit
-        else:
-            scale = column_scale(covariance, standardize=self.standardize)
-            unit = ridge_unit(covariance, standardize=self.standardize)
-        return CrossFolds(tables, scale, unit, encoder.labels, self.n_features_in_)
 
     def _finish_sums(
         self,
@@ -409,6 +379,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         span: Span | None = None,
     ) -> Self:
         self.score_model_: ScoreModel | None
+        law: Law | None = None
         if isinstance(plan, ScorePlan):
             moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
             ridge = 0.0
@@ -429,7 +400,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        r = self._rank(plan, X, y, weights, frame, moments.scale, span)
+        r = self._rank(plan, X, y, weights, frame, moments.scale, law)
         return self._finish(moments, frame, r, span, exact=isinstance(plan, GaussianPlan))
 
     def _law(self, tables: GaussianTables, span: Span | None) -> tuple[Law, Array]:
@@ -473,7 +444,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _rank(
-        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, span: Span | None
+        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, law: Law | None
     ) -> int:
         """The number of directions, by held-out error of the moments when it is to be found."""
         if not isinstance(self.n_components, str):
@@ -481,7 +452,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not frame.supervised or is_dask(X):
             msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
             raise ValueError(msg)
-        law = None if isinstance(plan, ScorePlan) else self._law(reduce_stein(plan, X, y, weights), span)[0]
 
         def matrix(rows: Any) -> Array:
             w = None if weights is None else weights[rows]
@@ -492,7 +462,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 moments = stein_from_tables(statistic, law, scale)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
-        return held_out_rank(matrix, X.shape[0], _FOLDS)
+        return held_out_rank(matrix, labelled_rows(y), _FOLDS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._overflow import ColumnOverflowError, overflow_error
-from .._response import LabelSet, ResponseEncoder, holds_labels, is_gap, label_set, make_encoder
+from .._response import ResponseEncoder, holds_labels, is_gap, make_encoder
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._validation import ConstantColumnWarning, sample_rows
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
-from ._source import Encoded
+from ._source import Encoded, all_classes
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -49,27 +49,17 @@ def no_response(X: Any) -> Any:
     return np.full(X.shape[0], np.nan)
 
 
-def known_labels(y: Any, weights: Any = None) -> LabelSet:
-    """The labels of a chunk of y with gaps, without rows of weight zero."""
-    mask = labelled_rows(y)
-    if weights is not None:
-        mask &= np.asarray(weights) > 0
-    return label_set(known(y, mask))
-
-
 def lazy_encoder(
     X: Any, y: Any, weights: Any, response: Any, *, caller: str, codes: int | None
 ) -> ResponseEncoder:
     """The encoder of a y beside a Dask collection: as its first partition has it, with the classes of all."""
-    start = sample_rows(X, y)[1]
+    start = sample_rows(X, y, weights=weights)[1]
     mask = labelled_rows(start)
     if not mask.any():
         msg = "the first partition has no labelled row; put some there, so that the response can be read"
         raise ValueError(msg)
-    classes = None
-    if holds_labels(some := known(start, mask), response):
-        weighted = () if weights is None else (weights,)
-        classes = sorted(reduce_rows(known_labels, y, *weighted).labels)
+    some = known(start, mask)
+    classes = all_classes(y, weights, gaps=True) if holds_labels(some, response) else None
     return make_encoder(some, response, classes=classes, streaming=True, caller=caller, codes=codes)
 
 
@@ -353,5 +343,22 @@ def reduce_stein(plan: Any, X: Any, y: Any, weights: Any = None, labels: Any = N
     with np.errstate(over="ignore", invalid="ignore"):
         total = reduce_rows(plan, *arrays, chunk=max(256, CHUNK_BYTES // (8 * X.shape[1])))
     if not all_finite(total):
-        raise overflow_error(X, labels)
+        raise overflow_error(X, labels, sample_weight=weights)
     return total
+
+
+def fitted_score(score: ScoreModel, X: Any, weights: Any) -> ScoreModel:
+    """The score model fitted to rows (a given law needs none), after a look at what it returns."""
+    rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
+    if is_dask(X) and score.is_given:
+        score.fit(rows)
+    else:
+        score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
+    shape = np.shape(score.score_function(rows))
+    if shape != rows.shape:
+        msg = (
+            f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
+            f"score per row and column, {rows.shape}"
+        )
+        raise ValueError(msg)
+    return score
