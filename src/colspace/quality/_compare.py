@@ -297,7 +297,7 @@ def _result(
     return ReductionComparison(
         rows=tuple(rows),
         metric=table.metric,
-        n_samples=len(table.X),
+        n_samples=len(table.rows),
         n_features=table.X.shape[1],
         n_folds=len(base),
         above_chance=above,
@@ -316,14 +316,17 @@ def _check_names(reducers: Mapping[str, Any], readers: Mapping[str, Any]) -> Non
 
 
 def _splits(cv: Any, table: ComparedTable, random_state: Any) -> list[tuple[Any, Any]]:
-    """Pairs of training and held-out rows."""
+    """Pairs of training and held-out rows, those of weight zero left out."""
     if not isinstance(cv, int | np.integer):
         found = list(cv.split(table.X, table.y) if hasattr(cv, "split") else cv)
-        if not found:
-            msg = "cv yields no folds; give a number of folds or pairs of row numbers (train, test)"
+        found = [tuple(np.arange(len(table.X))[part] for part in pair) for pair in found]
+        found = [tuple(part[np.isin(part, table.rows)] for part in pair) for pair in found]
+        if not found or not all(len(part) for pair in found for part in pair):
+            msg = "cv yields no folds, or one without rows; give a number of folds or pairs of row numbers (train, test)"
             raise ValueError(msg)
         return found
-    most = np.unique(table.y, return_counts=True)[1].max() if table.classes else len(table.X)
+    y = table.y[table.rows]
+    most = np.unique(y, return_counts=True)[1].max() if table.classes else len(y)
     folds = int(min(cv, most))
     if folds < 2:
         reason = "no class has two rows" if cv >= 2 else f"cv={cv}"
@@ -332,7 +335,7 @@ def _splits(cv: Any, table: ComparedTable, random_state: Any) -> list[tuple[Any,
     splitter = (StratifiedKFold if table.classes else KFold)(folds, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes with fewer rows than folds: not in every fold
-        return list(splitter.split(table.X, table.y))
+        return [(table.rows[train], table.rows[test]) for train, test in splitter.split(y, y)]
 
 
 def _widths(n_components: Any, table: ComparedTable) -> tuple[list[int], list[str]]:
@@ -342,7 +345,7 @@ def _widths(n_components: Any, table: ComparedTable) -> tuple[list[int], list[st
     if bad or not wanted:
         msg = f"n_components={n_components!r} must be a whole number from 1 on, or several"
         raise ValueError(msg)
-    limit = max(1, min(*map(len, table.blocks.values()), len(table.X) - 2))
+    limit = max(1, min(*map(len, table.blocks.values()), len(table.rows) - 2))
     widths = sorted({int(min(h, limit)) for h in wanted})
     over = sorted({int(h) for h in wanted if h > limit})
     notes = [f"{', '.join(map(str, over))} directions are more than the table has room for; {limit} instead"]

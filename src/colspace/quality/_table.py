@@ -34,6 +34,7 @@ class ComparedTable:
     weights: Array | None
     blocks: Positions
     named: bool
+    rows: NDArray[np.intp]  # those of positive weight
     names: Sequence[str] | None
 
     def score(self, truth: Any, guess: Any, weights: Any) -> float:
@@ -102,10 +103,11 @@ def read_table(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -
     parsed = parse_blocks(blocks, X.shape[1], names)
     order = np.concatenate(parsed.columns)
     kept = np.arange(len(Y)) if weights is None else np.flatnonzero(weights)
-    X = X[:, order][kept]
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-    X, Y = X / _units(X), Y[kept] / _units(Y)
-    weights = None if weights is None else weights[kept]
+    X = X[:, order]
+    X = np.array(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    left_out = np.setdiff1d(np.arange(len(Y)), kept)
+    X[left_out], Y[left_out] = X[kept[0]], Y[kept[0]]
+    X, Y = X / _units(X), Y / _units(Y)
     mean = np.average(Y, axis=0, weights=weights)
     variance = np.average((Y - mean) ** 2, axis=0, weights=weights)
     check_varies(variance)
@@ -127,6 +129,7 @@ def read_table(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -
         weights=weights,
         blocks={n: np.arange(s.start, s.stop) for n, s in zip(parsed.names, parsed.slices, strict=True)},
         named=blocks is not None,
+        rows=kept,
         names=None if names is None else [names[i] for i in order],
     )
 
