@@ -191,10 +191,12 @@ def test_weights_count_rows():
     half = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
     plain = compare_reductions(X[60:], Y[60:], cv=half, n_components=1, readers=READER)
     half = [(np.r_[train + 60, 3], np.r_[test + 60, 5]) for train, test in half]
+    before = Y.copy()
     weighted = compare_reductions(A, Y, cv=half, n_components=1, readers=READER, sample_weight=w)
     for name in ("joint reduction", "PCA", "PLS", "ridge", "no columns"):
         assert_allclose(weighted.row(name).folds, plain.row(name).folds, rtol=1e-6)
     assert weighted.n_samples == 60
+    assert_array_equal(Y, before)
     assert weighted.notes == ("PCA, PLS: fitted without weights, which they do not take",)
     twice = compare_reductions(
         np.vstack([X[:30], X[:30], X[30:60]]),

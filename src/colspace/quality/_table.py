@@ -96,7 +96,7 @@ def read_table(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -
     names = feature_names(model)
     weights = check_weights(sample_weight, X)
     encoder = make_encoder(y, response, caller="compare_reductions", codes=2)
-    Y = encoder(y)
+    Y = encoder(y).copy()
     if len(Y) != X.shape[0]:
         msg = f"X has {X.shape[0]} rows and y {len(Y)}; give one response per row"
         raise ValueError(msg)
