@@ -84,7 +84,7 @@ def is_above(gain: Array, weights: Array | None, level: float) -> bool:
     w = w / w.sum()
     mean = float(w @ gain)
     error = float(np.sqrt(np.sum(w**2 * (gain - mean) ** 2)))
-    return len(gain) > 1 and mean > 1e-12 and mean > stats.t.ppf(1 - level, len(gain) - 1) * error
+    return len(gain) > 1 and bool(mean > max(1e-12, stats.t.ppf(1 - level, len(gain) - 1) * error))
 
 
 @dataclass(frozen=True)
