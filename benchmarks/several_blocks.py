@@ -96,7 +96,7 @@ def mcca(train, y, test, h, ridge=0.3):
     Y = indicators(y) - indicators(y).mean(axis=0)
     bases = []
     for A in train:
-        U, s, Vt = np.linalg.svd(A, full_matrices=False)
+        _, s, Vt = np.linalg.svd(A, full_matrices=False)
         k = int(np.sum(s > 1e-8 * s[0]))
         bases.append((Vt[:k].T, s[:k]))
     views = [A @ V for A, (V, _) in zip(train, bases, strict=True)] + [

@@ -75,8 +75,9 @@ def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
         crosses.append(axes[-1].map.T @ cross)
     paths = ridge_paths(axes, crosses, n)
     loo = source.reduce(LooPlan(paths, response)).paths
-    widths = source.n_columns or blocks.widths
-    variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(size)])
+    variances = [np.diag(c.covariance[b, b]) for b in range(size)]
+    widths = source.n_columns or tuple(max(1, int(np.count_nonzero(v > 0))) for v in variances)
+    variance = np.concatenate(variances)
     return Ridges(
         mean=c.mean,
         scale=np.sqrt(np.maximum(variance, 0.0)),

@@ -98,6 +98,8 @@ class SamplePlan:
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> RowSample:
         """Statistic of one chunk."""
         keys = self.keys(X, Y)
+        if not len(keys):
+            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
         w = np.ones(len(Y)) if weights is None else weights
         different = np.unique(keys)  # copies of a row share its key
         kept = np.flatnonzero(keys <= different[min(KERNEL_ROWS, len(different)) - 1])

@@ -189,5 +189,10 @@ def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None, s
 def ridge_paths(axes: Sequence[Axes], cross: Sequence[Array], count: float) -> tuple[RidgePath, ...]:
     """Paths over the grid, in units of each mean eigenvalue."""
     return tuple(
-        RidgePath(a, GRID * float(a.values.mean()), c, count) for a, c in zip(axes, cross, strict=True)
+        RidgePath(a, GRID * _mean_eigenvalue(a.values), c, count) for a, c in zip(axes, cross, strict=True)
     )
+
+
+def _mean_eigenvalue(values: Array) -> float:
+    """Of the axes along which something varies."""
+    return float(values.sum() / np.count_nonzero(values > 1e-10 * values.max()))

@@ -15,7 +15,11 @@ def spool(chunks: Iterable[Any], check: Callable[[Any, bool], Any]) -> tuple[Any
 
     Dense rows go to a temporary file, which is mapped into memory and vanishes with the result; sparse rows stay sparse.
     """
-    file = TemporaryFile()  # noqa: SIM115  lives as long as the map
+    with TemporaryFile() as file:  # a map of it lives on
+        return _spool(chunks, check, file)
+
+
+def _spool(chunks: Iterable[Any], check: Callable[[Any, bool], Any], file: Any) -> tuple[Any, Any, Any]:
     rows, width, dtype = 0, 0, None
     thin: list[Any] = []
     responses: list[Any] = []
