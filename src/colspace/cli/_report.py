@@ -110,12 +110,6 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
                 *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
             )
     console.print(table)
-    if "parts" in report:
-        shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in report["parts"].items())
-        console.print(
-            f"shares of the response's variance that the parts explain on rows left out: {shares}",
-            soft_wrap=True,
-        )
     if "quality" in report:
         print_quality(console, report["quality"])
     if "rank_test" in report:
