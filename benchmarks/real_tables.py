@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,17 +21,14 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, KernelPCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NeighborhoodComponentsAnalysis
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import LabelBinarizer, PolynomialFeatures, StandardScaler
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from colspace import JointReduction, SlicedInverse
+from colspace.quality import PlsDirections, RidgeDirections, default_readers, held_out_guesses
 
 WIDTHS = (1, 2, 3, 5, 10)
 ROWS = 2000
@@ -142,47 +137,6 @@ def load(name: str) -> tuple[pd.DataFrame, np.ndarray] | None:
 # ---------------------------------------------------------------- reducers
 
 
-class Pls(TransformerMixin, BaseEstimator):
-    """PLS regression; classes as indicators."""
-
-    def __init__(self, h: int = 2) -> None:
-        self.h = h
-
-    def fit(self, X, y):
-        Y = indicators(y)
-        self.model_ = PLSRegression(min(self.h, X.shape[1], len(X) - 1)).fit(X, Y)
-        return self
-
-    def transform(self, X):
-        return self.model_.transform(X)
-
-
-class ReducedRidge(TransformerMixin, BaseEstimator):
-    """Leave-one-out ridge, its fitted values cut to h directions; PCA's order where y has fewer."""
-
-    def __init__(self, h: int = 2) -> None:
-        self.h = h
-
-    def fit(self, X, y):
-        Y = indicators(y)
-        ridge = RidgeCV(np.logspace(-3, 5, 17)).fit(X, Y / Y.std(axis=0).clip(1e-12))
-        B = np.atleast_2d(ridge.coef_).T
-        fitted = (X - X.mean(axis=0)) @ B
-        V = np.linalg.svd(fitted, full_matrices=False)[2].T
-        r = min(self.h, np.linalg.matrix_rank(B))
-        self.directions_ = B @ V[:, :r]
-        if r < self.h:  # what PCA finds beside it
-            Q = np.linalg.qr(self.directions_)[0]
-            rest = X - X.mean(axis=0)
-            rest = rest - rest @ Q @ Q.T
-            more = PCA(min(self.h - r, *rest.shape)).fit(rest).components_.T
-            self.directions_ = np.column_stack([self.directions_, more])
-        return self
-
-    def transform(self, X):
-        return X @ self.directions_
-
-
 class Lda(TransformerMixin, BaseEstimator):
     """Linear discriminants with shrinkage; for numbers, of ten groups of them."""
 
@@ -223,12 +177,6 @@ class Nca(TransformerMixin, BaseEstimator):
         return self.model_.transform(X)
 
 
-def indicators(y: np.ndarray) -> np.ndarray:
-    if y.dtype.kind != "f":
-        return LabelBinarizer().fit_transform(y).astype(float)
-    return y.reshape(len(y), -1)
-
-
 def capped(make: Callable[[int], BaseEstimator], h: int, X: np.ndarray) -> BaseEstimator:
     return make(min(h, X.shape[1], len(X) - 1))
 
@@ -238,28 +186,12 @@ METHODS: dict[str, Callable[[int, np.ndarray], BaseEstimator]] = {
     "kernel PCA": lambda h, X: KernelPCA(min(h, len(X)), kernel="rbf", gamma=1 / X.shape[1]),
     "NCA": lambda h, X: Nca(h),
     "LDA": lambda h, X: Lda(h),
-    "PLS": lambda h, X: Pls(h),
-    "ridge": lambda h, X: ReducedRidge(min(h, X.shape[1])),
+    "PLS": lambda h, X: PlsDirections(h),
+    "ridge": lambda h, X: RidgeDirections(h),
     "SIR(auto)": lambda h, X: capped(partial(SlicedInverse, shrinkage="auto"), h, X),
     "published": lambda h, X: capped(partial(JointReduction, moments="all", shrinkage="auto"), h, X),
     "colspace": lambda h, X: capped(JointReduction, h, X),
 }
-
-
-def readers(classes: bool) -> list[BaseEstimator]:
-    scale = StandardScaler
-    if classes:
-        return [
-            make_pipeline(scale(), LogisticRegression(max_iter=500)),
-            make_pipeline(scale(), KNeighborsClassifier(10)),
-            make_pipeline(scale(), QuadraticDiscriminantAnalysis(reg_param=0.1)),
-        ]
-    alphas = np.logspace(-3, 3, 13)
-    return [
-        make_pipeline(scale(), RidgeCV(alphas)),
-        make_pipeline(scale(), KNeighborsRegressor(10)),
-        make_pipeline(scale(), PolynomialFeatures(2, include_bias=False), scale(), RidgeCV(alphas)),
-    ]
 
 
 def prepare(train: pd.DataFrame, test: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -276,19 +208,15 @@ def fold_scores(method, X, y, train, test, widths) -> tuple[np.ndarray, float]:
     classes = y.dtype.kind != "f"
     A, B = prepare(X.iloc[train], X.iloc[test])
     out, spent = np.zeros((len(widths), 3)), 0.0
+    score = accuracy_score if classes else r2_score
     for i, h in enumerate(widths):
-        start = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            reducer = method(h, A).fit(A, y[train])
-        spent += time.process_time() - start
-        P, Q = (np.asarray(reducer.transform(t)) for t in (A, B))
-        for j, reader in enumerate(readers(classes)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                guess = reader.fit(P, y[train]).predict(Q)
-            score = accuracy_score if classes else r2_score
-            out[i, j] = max(float(score(y[test], guess)), -1.0)
+        guesses, seconds, _, error = held_out_guesses(
+            method(h, A), default_readers(classes=classes).values(), (A, y[train]), B
+        )
+        if error is not None:
+            raise RuntimeError(error)
+        out[i] = [max(float(score(y[test], guess)), -1.0) for guess in guesses]
+        spent += seconds
     return out, spent
 
 
@@ -377,9 +305,7 @@ def main() -> None:
             continue
         X, y = loaded
         results[name] = {m: table_scores(name, make, X, y, widths, folds) for m, make in methods.items()}
-        kind = (
-            f"{len(np.unique(y))} classes" if y.dtype.kind != "f" else f"{indicators(y).shape[1]} response(s)"
-        )
+        kind = f"{len(np.unique(y))} classes" if y.dtype.kind != "f" else f"{y.size // len(y)} response(s)"
         print(f"{name:26} {X.shape[0]:5d} x {X.shape[1]:<4d} {kind}", flush=True)
         for m, r in results[name].items():
             cells = " ".join(f"{s:.3f}" for s in r["score"])

@@ -16,6 +16,7 @@ __all__ = [
     "PrincipalHessian",
     "RankTest",
     "ReducedRank",
+    "ReductionComparison",
     "SingularCovarianceWarning",
     "SlicedAverage",
     "SlicedInverse",
@@ -24,6 +25,7 @@ __all__ = [
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryRegressor",
+    "compare_reductions",
     "reduce_rows",
     "spectral_features",
     "stack_blocks",
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
+    from .quality import ReductionComparison, compare_reductions
     from .reduction import (
         JointReduction,
         PrincipalHessian,
@@ -60,7 +63,9 @@ _HOMES = {
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "PairRegressor": "pairs",
+    "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",
+    "compare_reductions": "quality",
     "reduce_rows": "_rows",
     "spectral_features": "pairs",
     "stack_blocks": "_blocks",
@@ -79,6 +84,7 @@ _ROOMS = (
     "metrics",
     "moments",
     "pairs",
+    "quality",
     "reduction",
     "scores",
 )

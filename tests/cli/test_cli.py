@@ -8,12 +8,14 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from colspace import JointReduction, __version__
+from colspace import JointReduction, __version__, compare_reductions
+from colspace.cli import _check
 from colspace.cli._group import colspace
 from colspace.cli._words import in_options
 from colspace.datasets import make_bilinear
 from colspace.experiments import jdr_fig3
 from colspace.io import load
+from colspace.quality import default_reducers
 
 BLOCKS = {"genes": "g_*", "diet": "d_*"}
 
@@ -34,8 +36,9 @@ def files(tmp_path, frame):
     return tmp_path
 
 
-def run(*arguments, code=0, **kw):
-    result = CliRunner().invoke(colspace, [str(a) for a in arguments], **kw)
+def run(*arguments, code=0, check=False, **kw):
+    quick = ["--no-check"] if arguments[0] == "reduce" and not check else []
+    result = CliRunner().invoke(colspace, [*map(str, arguments), *quick], **kw)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     return result
@@ -48,7 +51,7 @@ def blocks():
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_reduce_equals_the_library(files, frame, name):
     X = frame.drop(columns=["y", "z"])
-    model = JointReduction(2, blocks=BLOCKS, shrinkage="auto").fit(X, frame["y"])
+    model = JointReduction(2, blocks=BLOCKS).fit(X, frame["y"])
     source = files / name
     table = (
         frame.drop(columns="z")
@@ -268,9 +271,7 @@ def test_reduce_a_messy_file(files, frame):
     assert "columns are separated at ';' and ',' is the decimal mark" in result.stderr
     assert "spaces around 2 column name(s) are left out" in result.stderr
     assert "Note: " in result.stderr
-    model = JointReduction(2, blocks=BLOCKS, shrinkage="auto").fit(
-        frame.drop(columns=["y", "z"]), frame["z"].to_numpy()
-    )
+    model = JointReduction(2, blocks=BLOCKS).fit(frame.drop(columns=["y", "z"]), frame["z"].to_numpy())
     found = pd.read_csv(files / "e.csv", index_col="patient id")
     assert_allclose(
         found.drop(columns="z"), model.transform(frame.drop(columns=["y", "z"])), rtol=1e-6, atol=1e-8
@@ -358,3 +359,62 @@ def test_without_the_extra_the_entry_point_says_so():
         result.stderr.strip()
         == "colspace: the command line needs click and rich: pip install 'colspace[cli]'"
     )
+
+
+def test_defaults_are_those_of_the_library(files):
+    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--model", files / "m.skops")
+    found, own = load(files / "m.skops").get_params(), JointReduction().get_params()
+    assert (found.pop("random_state"), own.pop("random_state")) == (0, None)  # the same in the default
+    assert found == own
+    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--moments", "all", "--model", files / "m.skops")
+    assert load(files / "m.skops").moments == "all"
+
+
+def test_loadings_are_per_standard_deviation(files):
+    table = pd.read_csv(files / "t.csv").drop(columns="z")
+    table["g_0"] *= 1000
+    table.to_csv(files / "units.csv", index=False)
+    options = ["-y", "y", "--json", "--model", files / "m.skops"]
+    report = json.loads(run("reduce", files / "units.csv", *options).stdout)
+    model = load(files / "m.skops")
+    (entry,) = report["blocks"].values()
+    for k, component in enumerate(entry["components"]):
+        shown = {f["feature"]: f["standardised"] for f in component}
+        expected = model.components_[k] * model.scale_
+        assert_allclose([shown[n] for n in model.feature_names_in_], expected)
+    assert report["parts"] == pytest.approx(model.parts_)
+    assert entry["ridge"] == model.ridge_["x"]
+
+
+def test_reduce_is_checked_on_rows_left_out(files, frame):
+    arguments = ["reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest"]
+    quality = json.loads(run(*arguments, "--json", check=True).stdout)["quality"]
+    reducers = {"joint reduction": JointReduction(), **dict(list(default_reducers().items())[1:])}
+    found = compare_reductions(
+        frame.drop(columns=["y", "z"]), frame["y"], blocks=BLOCKS, n_components=(1, 2), reducers=reducers
+    )
+    assert quality["sentence"] == found.sentence
+    assert quality["sentence"].startswith("With 2 directions per block joint reduction reads y with R2")
+    assert [row["method"] for row in quality["scores"]] == [row.method for row in found.rows]
+    assert_allclose([row["score"] for row in quality["scores"]], [row.score for row in found.rows], rtol=1e-6)
+    assert quality["scores"][0]["difference"] is None
+    assert (quality["rows"], quality["sample_of"], quality["folds"]) == (800, None, 5)
+    assert "quality" not in json.loads(run(*arguments, "--json").stdout)
+
+
+def test_the_check_takes_a_sample_and_sees_noise(files, monkeypatch):
+    monkeypatch.setattr(_check, "MOST_ROWS", 60)
+    rng = np.random.default_rng(0)
+    noise = pd.DataFrame(rng.standard_normal((90, 3)), columns=["a", "b", "c"])
+    noise.assign(y=rng.choice(["ill", "well"], 90)).to_csv(files / "noise.csv", index=False)
+    text = run("reduce", files / "noise.csv", "-y", "y", "-r", 1, check=True).stdout
+    for words in ("a sample of 60 of 90 rows", "all columns", "no columns", "take the loadings as noise"):
+        assert words in " ".join(text.split())
+
+
+def test_the_check_says_why_there_is_none(files):
+    pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 0.0, 0.5], "y": [1.0, 2.5, 3.0]}).to_csv(
+        files / "s.csv", index=False
+    )
+    text = run("reduce", files / "s.csv", "-y", "y", "-r", 1, check=True).stdout
+    assert "no check on rows left out: " in text

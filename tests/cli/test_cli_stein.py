@@ -25,8 +25,9 @@ def frame():
     return table
 
 
-def run(*arguments, code=0, **kw):
-    result = CliRunner().invoke(colspace, ["reduce", *map(str, arguments)], **kw)
+def run(*arguments, code=0, check=False, **kw):
+    quick = [] if check else ["--no-check"]
+    result = CliRunner().invoke(colspace, ["reduce", *map(str, arguments), *quick], **kw)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     return result
@@ -154,3 +155,13 @@ def test_more_directions_than_classes_show_is_said_in_options(tmp_path, frame):
 
 def test_words_of_stein():
     assert in_options("e.g. score_model=GaussianScore(ridge=1.0)") == "e.g. --score gaussian"
+
+
+def test_stein_is_checked_on_its_labelled_rows(tmp_path, frame):
+    partly = frame.drop(columns=["v", "kind"])
+    partly.loc[partly.index[100:], "u"] = None
+    table = written(partly, tmp_path / "t.csv", [])
+    quality = json.loads(run(table, "--method", "stein", "-y", "u", "--json", check=True).stdout)["quality"]
+    assert quality["rows"] == 100
+    assert quality["scores"][0]["method"] == "Stein"
+    assert all(row["failed"] is None for row in quality["scores"])

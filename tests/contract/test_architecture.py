@@ -31,6 +31,7 @@ FLOORS = [
     {"_validation", "_response", "moments", "factor"},
     {"scores"},
     {"reduction", "copula", "dictionary", "pairs"},
+    {"quality"},
     {"io", "displays", "experiments"},
     {"cli"},
 ]

@@ -145,7 +145,15 @@ def test_demo_section_on_a_cut(tmp_path, monkeypatch):
     console = Console(record=True, width=120)
     demo.blocks_section(tmp_path, console, per_block=(1,), folds=3)
     text = console.export_text()
-    for word in ("joint reduction", "PCA", "PLS", "log loss", "embedding.png"):
+    for word in (
+        "joint reduction",
+        "PCA",
+        "PLS",
+        "ridge",
+        "all columns",
+        "on rows left out",
+        "embedding.png",
+    ):
         assert word in text
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "embedding.png",
@@ -165,9 +173,10 @@ def test_demo_interaction_is_seen_by_joint_reduction_only(tmp_path):
 
 def test_demo_compares_at_equal_numbers_of_components():
     X, y = demo.breast_cancer()
-    rows = demo.compare(X.iloc[::2], y.iloc[::2], per_block=(2,), folds=3)
-    assert {row["components"] for row in rows[:-1]} == {6}
-    assert all(float(row["accuracy"].split()[0]) > 0.8 for row in rows)
+    rows, sentence = demo.compare(X.iloc[::2], y.iloc[::2], per_block=(2,), folds=3)
+    assert [row["columns"] for row in rows] == ["6", "6", "6", "6", "30", "0"]
+    assert all(float(row["accuracy"].split()[0]) > 0.8 for row in rows[:-1])
+    assert sentence.startswith("With 2 directions per block joint reduction reads y with accuracy")
 
 
 def test_demo_makes_its_directory(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
     from ..displays._compute import block_loadings, deviations, largest
 
-    raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator, parts.X))
+    raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator))
     found: dict[str, Any] = {
         "rows": int(parts.X.shape[0]),
         "responses": list(parts.responses),
@@ -36,6 +36,8 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
         found["labelled_rows"] = int(estimator.n_labeled_)
         found["score"] = type(estimator.score_model_).__name__
         found["unlabelled_weight"] = float(estimator.unlabeled_weight_)
+    if hasattr(estimator, "parts_"):
+        found["parts"] = dict(estimator.parts_)
     for block, (names, L) in raw.items():
         standardised = scaled[block][1]
         found["blocks"][block] = {
@@ -70,6 +72,7 @@ def _of_block(estimator: Any, block: str) -> dict[str, Any]:
     return {
         "selected": len(estimator.selected_[block]),
         "shrinkage": float(estimator.shrinkage_[block]),
+        **({"ridge": float(estimator.ridge_[block])} if hasattr(estimator, "ridge_") else {}),
         "singular_values": [float(v) for v in values[block]],
     }
 
@@ -78,6 +81,8 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from ._check import print_quality
 
     console = Console(highlight=False)
     rows, responses = f"{report['rows']} rows", ", ".join(report["responses"])
@@ -105,6 +110,8 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
                 *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
             )
     console.print(table)
+    if "quality" in report:
+        print_quality(console, report["quality"])
     if "rank_test" in report:
         test = report["rank_test"]
         values = ", ".join(f"{p:.3f}" for p in test["p_values"])

@@ -134,10 +134,10 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option(
     "--moments",
-    default="all",
+    default="auto",
     show_default=True,
     callback=_parse_moments,
-    help="all, linear, joint, hessian, tensor, or several as in linear,joint.",
+    help="auto (any table), or the published moments: all, linear, joint, hessian, tensor, or several as in linear,joint.",
 )
 @click.option(
     "--whiten",
@@ -149,7 +149,8 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 @click.option(
     "--shrinkage",
     type=_NumberOr(float, "auto"),
-    help="Weight of the identity in the correlations of --whiten full, 0 to 1; auto (default) is Ledoit-Wolf.",
+    help="Weight of the identity in the correlations of published moments, 0 to 1; auto is Ledoit-Wolf. Without it, as little as the "
+    "numbers allow.",
 )
 @click.option(
     "--select",
@@ -166,11 +167,16 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
 @click.option(
+    "--check/--no-check",
+    default=True,
+    help="How well y is read on rows left out, beside PCA, PLS, ridge and all columns; of more than 5,000 rows a sample. [default: on]",
+)
+@click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    help="Seed of the sketches and permutations.",
+    help="Seed of samples, sketches, permutations and folds.",
 )
 @click.option(
     "-o",
@@ -200,6 +206,7 @@ def command(
     selected: Any,
     solver: str,
     rank_test: bool,
+    check: bool,
     seed: int,
     out: str | None,
     model: str | None,
@@ -251,8 +258,6 @@ def command(
             random_state=seed,
         )
     else:
-        if shrinkage is None:
-            shrinkage = "auto" if whiten == "full" else 0.0
         estimator = JointReduction(
             components,
             blocks=blocks or None,
@@ -271,12 +276,18 @@ def command(
         save(estimator, model)
     if out is not None:
         write_table(parts.with_embedding(estimator), out)
+    if out == "-":
+        return
     report = report_of(estimator, parts, test)
+    if check:
+        from ._check import quality_of
+
+        report["quality"] = quality_of(estimator, parts, blocks, seed)
     if as_json:
         import json
 
         click.echo(json.dumps(report, indent=2))
-    elif out != "-":
+    else:
         print_report(report, out, model)
 
 

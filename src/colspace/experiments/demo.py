@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -17,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_validate
+from sklearn.model_selection import StratifiedShuffleSplit, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, PowerTransformer, StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from .._validation import ConstantColumnWarning
@@ -33,6 +32,7 @@ from ..displays import (
     SingularValuesDisplay,
 )
 from ..metrics import coverage, smae
+from ..quality import PlsDirections, compare_reductions
 from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
 from ._demo_atoms import atoms_section
@@ -43,15 +43,6 @@ from ._demo_report import print_table, save_displays
 #: nuclei, its standard error, and the mean of the three largest.
 BLOCKS = {"mean": "mean *", "error": "* error", "worst": "worst *"}
 PERMUTATIONS = 199
-SCORES = {"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}
-
-
-class PLSScores(PLSRegression):
-    """PLS whose ``fit_transform`` gives the scores of X alone, as a Pipeline needs."""
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit and transform X."""
-        return self.fit(X, y).transform(X)
 
 
 def breast_cancer() -> tuple[Any, Any]:
@@ -61,48 +52,24 @@ def breast_cancer() -> tuple[Any, Any]:
     return data.data, labels
 
 
-def joint(per_block: int) -> JointReduction:
-    """Joint reduction of the three blocks."""
-    return JointReduction(per_block, blocks=BLOCKS, shrinkage="auto")
-
-
-def reducers(per_block: int) -> dict[str, Any]:
-    """Joint reduction, PLS and PCA with the same number of components in all."""
-    total = per_block * len(BLOCKS)
-    return {
-        "joint reduction": joint(per_block),
-        "PLS": PLSScores(total),
-        "PCA": PCA(total, random_state=0),
-    }
-
-
-def compare(X: Any, y: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> list[Row]:
-    """Cross-validated scores of logistic regression after each reduction, and on all columns.
-
-    The measurements are skewed, and moments suit symmetric columns, so a power transform comes first, for
-    every method alike; joint reduction is also shown without it. Every step is fitted on training folds only.
-    """
-    splits = StratifiedKFold(folds, shuffle=True, random_state=0)
-    target = np.asarray(y == "malignant", dtype=int)
-    cases: list[tuple[str, int, Any, list[Any]]] = []
-    for r in per_block:
-        total = r * len(BLOCKS)
-        cases += [(name, total, PowerTransformer(), [reducer]) for name, reducer in reducers(r).items()]
-        cases.append(("joint, only scaled", total, StandardScaler(), [joint(r)]))
-    cases.append(("no reduction", X.shape[1], PowerTransformer(), []))
-    rows = []
-    for name, components, scaler, steps in cases:
-        # the second scaler puts the embedding on the scale that the penalty of logistic regression expects
-        model = make_pipeline(
-            scaler.set_output(transform="pandas"), *steps, StandardScaler(), LogisticRegression()
+def compare(
+    X: Any, y: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10
+) -> tuple[list[Row], str]:
+    """Accuracy on rows left out after each reduction and on all columns, and what it says."""
+    found = compare_reductions(X, y, blocks=BLOCKS, n_components=per_block, cv=folds)
+    rows: list[Row] = []
+    for row in sorted(found.rows, key=lambda r: r.n_components or np.inf):
+        method, directions, columns, score, error, difference, _ = found.cells(row)
+        rows.append(
+            {
+                "reduction": method,
+                "per block": directions,
+                "columns": columns,
+                found.metric: f"{score} ± {error}",
+                f"minus {found.methods[0]}": difference,
+            }
         )
-        scores = cross_validate(model, X, target, cv=splits, scoring=SCORES, error_score="raise")
-        row: Row = {"reduction": name, "components": components}
-        for label in SCORES:
-            values = np.abs(scores[f"test_{label}"])
-            row[label] = f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(folds):.3f}"
-        rows.append(row)
-    return rows
+    return rows, found.sentence
 
 
 def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> None:
@@ -110,18 +77,19 @@ def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2,
     X, y = breast_cancer()
     console.print(
         f"[bold]Joint reduction of three blocks[/]: {X.shape[0]} tumours, {len(BLOCKS)} blocks of "
-        f"{X.shape[1] // len(BLOCKS)} columns. Diagnosis by logistic regression on the reduced columns; "
+        f"{X.shape[1] // len(BLOCKS)} columns. Diagnosis from the reduced columns by the best of three readers; "
         f"{folds}-fold cross-validation, mean ± standard error."
     )
-    print_table(console, compare(X, y, per_block=per_block, folds=folds))
-    Z = PowerTransformer().set_output(transform="pandas").fit_transform(X)
-    model = joint(2).fit(Z, y)
+    rows, sentence = compare(X, y, per_block=per_block, folds=folds)
+    print_table(console, rows)
+    console.print(sentence, highlight=False)
+    model = JointReduction(2, blocks=BLOCKS).fit(X, y)
     displays: dict[str, Any] = {
         "singular_values": SingularValuesDisplay.from_estimator(
-            model, Z, y, n_permutations=PERMUTATIONS, random_state=0
+            model, X, y, n_permutations=PERMUTATIONS, random_state=0
         ),
         "loadings": LoadingsDisplay.from_estimator(model, components=(0, 1)),
-        "embedding": EmbeddingDisplay.from_estimator(model, Z, y, block="worst"),
+        "embedding": EmbeddingDisplay.from_estimator(model, X, y, block="worst"),
     }
     save_displays(displays, out, console)
 
@@ -135,7 +103,7 @@ def interaction_section(out: Path, console: Any, *, n_samples: int = 4000) -> No
         "5-fold cross-validation; 0.67 is the best possible."
     )
     rows: list[Row] = []
-    reducers = {"joint reduction": JointReduction(2, blocks=blocks), "PLS": PLSScores(4), "PCA": PCA(4)}
+    reducers = {"joint reduction": JointReduction(2, blocks=blocks), "PLS": PlsDirections(4), "PCA": PCA(4)}
     for name, reducer in reducers.items():
         model = make_pipeline(StandardScaler(), reducer, PolynomialFeatures(2), LinearRegression())
         scores = cross_validate(model, X, y, cv=5, error_score="raise")["test_score"]
@@ -163,7 +131,7 @@ def few_labels(
         models: dict[str, tuple[Any, str]] = {
             "semi-supervised Stein, cross-validated": (chosen, "some"),
             "semi-supervised Stein, defaults": (SteinReduction(h, **pixels), "some"),
-            "PLS": (PLSScores(h), "indicators"),
+            "PLS": (PlsDirections(h), "indicators"),
             "PCA": (PCA(h, svd_solver="full"), "none"),
         }
         if h < len(np.unique(y)):  # LDA has no more directions than classes less one

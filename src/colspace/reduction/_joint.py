@@ -90,8 +90,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
     random_state : int, RandomState or None, default=None
-        Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None: always
-        the same).
+        Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None is
+        0 there).
 
     Attributes
     ----------
@@ -212,7 +212,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             warn_constant(span.deviation[order], [problem.labels[i] for i in order])
             problem, source = problem.in_span(span), span.source
         if auto:
-            seed = 0 if self.random_state is None else int(generator(self.random_state).integers(2**31))
+            plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
+            seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
             solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
             if span is not None:
                 return solution.lifted(span)
