@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,8 +25,18 @@ from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
-from ..moments import TripleMoments, TriplePlan, centre
-from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, shrinkages, solve_moments, whiteners_of
+from ..moments import TriplePlan, centre
+from ._groups import GroupSums, choose_groups, store_block_errors, stream_sums, triple_bytes
+from ._joint_fit import (
+    Problem,
+    Solution,
+    fit_by_passes,
+    fit_exact,
+    shrinkages,
+    solve_moments,
+    whiteners_of,
+    without_groups,
+)
 from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, permutation_rank_test, whitened_rows
@@ -80,6 +91,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps (exact solver). Fewer where
+        those of all groups would take more than 256 MB, none (``errors_note_`` says so) under ten. None: no errors.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers.
 
@@ -87,6 +101,14 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     ----------
     loadings_ : dict of str to ndarray (columns of the block, n_components)
     components_ : ndarray (blocks * n_components, n_features)
+    loadings_error_, components_error_ : of the same shapes, or None
+        Standard errors by the delete-one-group jackknife, directions without a group being turned to those of all
+        rows; with Student's t of ``n_groups_ - 1`` degrees of freedom they give intervals.
+    expected_error_ : dict of str to float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of each block's space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     singular_values_ : dict of str to ndarray
     selected_ : dict of str to ndarray
         Positions in X of the columns kept (all of them without ``n_selected``).
@@ -132,6 +154,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
         "random_state": ["random_state"],
     }
 
@@ -148,6 +171,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         selection: str = "refit",
         moments: str | tuple[str, ...] = "all",
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -160,6 +184,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.selection = selection
         self.moments = moments
         self.response = response
+        self.n_groups = n_groups
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -204,7 +229,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         problem.check_width()
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
-            solution = fit_exact(problem, source)
+            solution = fit_exact(problem, source, self.n_groups)
         else:
             solution = fit_by_passes(problem, source, solver, self.n_power, generator(self.random_state))
         return solution if span is None else solution.lifted(span)
@@ -250,7 +275,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         return self._finish_stream()
 
     def _forget_stream(self) -> None:
-        for name in ("_stream", "_stream_plan", "_stream_encoder", "_waiting"):
+        for name in ("_stream", "_stream_groups", "_stream_plan", "_stream_encoder", "_waiting"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -276,9 +301,14 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if not encoder.labels:
             warn_heavy_tails(Y)
         X, Y, weights = weighted_rows(check_weights(sample_weight, X), X, Y)
-        statistic = Source(X, Y, encoder, weights, column_labels(model)).reduce(plan)
+        source = Source(X, Y, encoder, weights, column_labels(model))
+        if first:
+            self._stream_groups: tuple[int, str] = choose_groups(
+                self.n_groups, triple_bytes(plan, encoder.n_responses), None
+            )
+        statistic = stream_sums(source, plan, *self._stream_groups)
         if not first:
-            self._stream: TripleMoments = self._stream + statistic
+            self._stream: GroupSums = self._stream + statistic
             return
         if hasattr(self, "loadings_") and not afresh:
             warnings.warn(
@@ -347,24 +377,26 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                 raise ValueError(msg)
 
     def _finish_stream(self) -> Self:
-        encoder, variance = self._stream_encoder, self._stream.y_variance
+        sums = self._stream
+        encoder, variance = self._stream_encoder, sums.total.y_variance
         if encoder.classes is not None and not variance.all():
             unseen = encoder.classes[variance <= 0] if len(variance) > 1 else encoder.classes
-            msg = f"{self._stream.count} rows have not shown every class yet (see {unseen.tolist()})"
+            msg = f"{sums.total.count} rows have not shown every class yet (see {unseen.tolist()})"
             raise _NotYetError(msg)
         problem = self._problem()
-        c = centre(self._stream)
+        c = centre(sums.total)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
         if self.shrinkage is None and c.rows <= max(problem.blocks.widths):
             shrinkage = [0.0] * len(problem.blocks)  # refused: more rows may come
         try:
             check_varies(variance)
-            solution = solve_moments(problem, c, whiteners_of(problem, c, shrinkage))
+            whiteners = whiteners_of(problem, c, shrinkage)
+            solution = solve_moments(problem, c, whiteners)
         except (SingularCovarianceError, ConstantResponseError) as reason:
             raise _NotYetError(str(reason)) from reason
         if hasattr(self, "_waiting"):
             del self._waiting
-        return self._store(solution)
+        return self._store(replace(solution, left=without_groups(problem, sums, whiteners, solution)))
 
     def _store(self, solution: Solution) -> Self:
         blocks = self._problem().blocks
@@ -377,6 +409,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.selected_ = {
             n: c[s] for n, c, s in zip(blocks.names, blocks.columns, solution.supports, strict=True)
         }
+        store_block_errors(self, solution.left, blocks, solution.loadings)
         return self
 
     def transform(self, X: Any) -> Any:
