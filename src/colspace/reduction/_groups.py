@@ -253,6 +253,17 @@ def grouped_plan(
     return GroupSums(total, parts)
 
 
+def grouped_sums(
+    source: Source, statistic: Callable[..., Any], rows: int, n_groups: int | None, size: int
+) -> GroupSums:
+    """Any statistic of a source and those of groups of rows, in one pass; ``size`` is its bytes."""
+    k, note = choose_groups(n_groups, size, source_rows(source))
+    if not k:
+        return GroupSums(source.reduce(statistic, chunk=rows), note=note)
+    groups = source_groups(source, statistic, k, rows)
+    return GroupSums(groups.total, groups.parts)
+
+
 def stream_sums(source: Source, plan: TriplePlan, k: int, note: str) -> GroupSums:
     """The sums of one chunk of a stream, which was given k groups (zero: none, as the note says)."""
     if not k:
@@ -350,7 +361,9 @@ def leave_out(
 def _spread(D: Array, weights: Array, metric: Callable[[Array], Array]) -> float:
     """The jackknife's squared error of directions (groups x columns x directions) that have length one, per direction."""
     deviations = D - D.mean(axis=0)
-    return float(sum(w * np.sum(d * metric(d)) for w, d in zip(weights, deviations, strict=True))) / D.shape[2]
+    return (
+        float(sum(w * np.sum(d * metric(d)) for w, d in zip(weights, deviations, strict=True))) / D.shape[2]
+    )
 
 
 def _half_fits(parts: list[Any], solve: Callable[[Any], Sequence[Array]]) -> tuple[Array, ...]:
@@ -416,7 +429,11 @@ def half_error(halves: Array) -> float:
     """
     p, r = halves.shape[1:]
     a, c = r / (p - r), 1.0 - r / p
-    overlap = float(np.mean([np.sum((basis(A).T @ basis(B)) ** 2) for A, B in zip(halves[::2], halves[1::2], strict=True)]))
+    overlap = float(
+        np.mean(
+            [np.sum((basis(A).T @ basis(B)) ** 2) for A, B in zip(halves[::2], halves[1::2], strict=True)]
+        )
+    )
     overlap = overlap / r - np.sqrt(0.5) / p
     root = a**2 - (1.0 + a) * (a - overlap)
     sine = c - (np.sqrt(root) / (1.0 + a) if root > 0 else 0.0)
@@ -446,8 +463,7 @@ def store_block_errors(estimator: Any, left: LeftOut, blocks: Blocks, loadings: 
     for b, (columns, e) in enumerate(zip(blocks.columns, errors, strict=True)):
         estimator.components_error_[b * r : (b + 1) * r, columns] = e.T
     estimator.expected_error_ = {
-        name: space_error(L, left, b)
-        for b, (name, L) in enumerate(zip(blocks.names, loadings, strict=True))
+        name: space_error(L, left, b) for b, (name, L) in enumerate(zip(blocks.names, loadings, strict=True))
     }
 
 

@@ -26,11 +26,21 @@ from .._validation import (
 )
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
+from ._groups import GroupSums, LeftOut, leave_out, store_errors
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
-from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
+from ._stein_fit import (
+    Frame,
+    SteinOptions,
+    SteinSolution,
+    settle,
+    settled,
+    solve_stein,
+    supervised_matrix,
+)
 from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
+from ._stein_groups import grouped_stein, stein_groups
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -95,12 +105,22 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
         booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions (Gaussian score), from sums that the same pass keeps; see
+        JointReduction.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
+    components_error_ : ndarray (n_components, n_features), or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     singular_values_ : ndarray (n_components,)
     score_model_ : ScoreModel or None
         The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
@@ -137,6 +157,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         "combine": [StrOptions({"stack", "mean"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
         "random_state": ["random_state"],
     }
 
@@ -152,6 +173,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         combine: str = "stack",
         unlabeled_weight: float | str = "auto",
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -163,6 +185,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         self.combine = combine
         self.unlabeled_weight = unlabeled_weight
         self.response = response
+        self.n_groups = n_groups
         self.random_state = random_state
 
     # ------------------------------------------------------------------ fitting
@@ -179,7 +202,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sample_weight : array (n,), optional
             A weight of two counts a row twice, zero leaves it out.
         """
-        for name in ("_sums", "_plan"):
+        for name in ("_sums", "_plan", "_stream_groups"):
             if hasattr(self, name):
                 delattr(self, name)
         X = check_table(self, X, reset=True, min_rows=2)
@@ -198,7 +221,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if span is not None:
             X = span.source.X
         plan = self._make_plan(X, y, encoder, weights=weights)
-        sums = reduce_stein(plan, X, y, weights, column_labels(self) if span is None else None)
+        names = column_labels(self) if span is None else None
+        groups = stein_groups(plan, self.n_groups, None if is_dask(X) else X.shape[0])
+        sums = grouped_stein(plan, X, y, weights, names, *groups)
         return self._finish_sums(sums, encoder, plan, X, y, weights, span)
 
     def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
@@ -249,10 +274,12 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             y, response = read_response(y, self.response)
             encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)
             self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
+            self._stream_groups: tuple[int, str] = stein_groups(self._plan, self.n_groups, None)
         else:
             y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
-        sums = reduce_stein(self._plan, X, y, check_weights(sample_weight, X), column_labels(self))
-        self._sums: Any = sums if first else self._sums + sums
+        weights = check_weights(sample_weight, X)
+        sums = grouped_stein(self._plan, X, y, weights, column_labels(self), *self._stream_groups)
+        self._sums: GroupSums = sums if first else self._sums + sums
         return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
 
     def _make_plan(
@@ -399,7 +426,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     def _finish_sums(
         self,
-        sums: Any,
+        groups: GroupSums,
         encoder: ResponseEncoder | None,
         plan: GaussianPlan | ScorePlan,
         X: Any,
@@ -408,6 +435,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         span: Span | None = None,
     ) -> Self:
         self.score_model_: ScoreModel | None
+        sums = groups.total
         if isinstance(plan, ScorePlan):
             moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
             ridge = 0.0
@@ -429,22 +457,60 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 stacklevel=3,
             )
         r = self._rank(plan, X, y, weights, frame, moments.scale, span)
-        return self._finish(moments, frame, r, span, exact=isinstance(plan, GaussianPlan))
+        solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
+        directions = self._finish(moments, solution, r, span)
+        left = self._without_groups(groups, moments, frame, solution, labels, span)
+        store_errors(self, left, directions)
+        return self
 
-    def _law(self, tables: GaussianTables, span: Span | None) -> tuple[Law, Array]:
-        """The Gaussian law of the rows, and what columns are divided by."""
-        mean, covariance, rows = gaussian_moments(tables)
+    def _without_groups(
+        self,
+        groups: GroupSums,
+        m: SteinMoments,
+        frame: Frame,
+        solution: SteinSolution,
+        labels: bool,
+        span: Span | None,
+    ) -> LeftOut:
+        """Directions without each group of rows, every choice being that of all rows."""
+        if groups.note:
+            return LeftOut(note=groups.note)
+        whole = groups.total
+        template = self._template_of(whole)
+        options = settled(self._options(), m, frame, labels, self.n_features_in_)
+        r = solution.directions.shape[1]
+
+        def solve(rest: GaussianTables) -> list[Array]:
+            law, scale = self._law(rest, span, template)
+            found = stein_from_tables(rest, law, scale)
+            now = settle(options, found, law.ridge, labels, self.n_features_in_)
+            return [solve_stein(options, found, now, r, exact=True).directions / scale[:, None]]
+
+        def metric(L: Array) -> Array:
+            S = L * m.scale[:, None]
+            return (S if frame.root is None else frame.root @ (frame.root @ S)) * m.scale[:, None]
+
+        left = leave_out(groups, solve, [solution.directions / m.scale[:, None]], [metric])
+        return left if span is None else left.mapped(span.loadings, span.original.widths)
+
+    def _template_of(self, tables: GaussianTables) -> GaussianScore:
         n = tables.labeled.count + tables.rest.count
-        comfortable = tables.rest.count == 0 and n >= 2 * self.n_features_in_
-        template = self._template(n, comfortable=comfortable)
+        return self._template(n, comfortable=tables.rest.count == 0 and n >= 2 * self.n_features_in_)
+
+    def _law(
+        self, tables: GaussianTables, span: Span | None, chosen: GaussianScore | None = None
+    ) -> tuple[Law, Array]:
+        """The Gaussian law of the rows (``chosen``: of a part, as chosen for all), and what columns are divided by."""
+        mean, covariance, rows = gaussian_moments(tables)
+        template = chosen or self._template_of(tables)
         if span is not None:
-            return span_law(template, mean, covariance, span.unit), np.ones(len(mean))
+            law = span_law(template, mean, covariance, span.unit, diagonal=chosen is None)
+            return law, np.ones(len(mean))
         scale = column_scale(covariance, standardize=self.standardize)
         return gaussian_law(template, mean, covariance, rows, scale, standardize=self.standardize), scale
 
-    def _finish(self, m: SteinMoments, frame: Frame, r: int, span: Span | None, *, exact: bool) -> Self:
-        """Directions from moments."""
-        solution = solve_stein(self._options(), m, frame, r, exact=exact)
+    def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
+        """Keep the directions; gives them for the original columns."""
         for note in solution.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
         self.n_components_ = r
@@ -459,7 +525,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             self.mean_, self.scale_ = span.mean, span.deviation
             directions = span.loadings(0, directions)
         self._store_directions(directions, self._dtype)
-        return self
+        return directions
 
     def _options(self) -> SteinOptions:
         return SteinOptions(
