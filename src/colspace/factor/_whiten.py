@@ -45,6 +45,11 @@ class Whitener:
             U = solve_triangular(self.cholesky, U, lower=True, trans="T", check_finite=False)
         return U / self.scale[:, None]
 
+    def unloaded(self, L: Array) -> Array:
+        """The directions in whitened coordinates whose loadings are L: the inverse of ``loadings``."""
+        M = L * self.scale[:, None]
+        return M if self.cholesky is None else self.cholesky.T @ M
+
     def metric(self, L: Array) -> Array:
         """G L with the matrix G = (W'W)^-1 in which loadings of whitened directions are orthonormal: L'G L = U'U."""
         M = L * self.scale[:, None]

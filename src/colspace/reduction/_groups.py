@@ -22,7 +22,7 @@ from scipy import sparse
 from .._blocks import Blocks
 from .._overflow import overflow_error
 from .._response import check_varies
-from .._rows import CHUNK_BYTES
+from .._rows import CHUNK_BYTES, workspace
 from ..factor import svd
 from ..moments import TripleMoments, TriplePlan, all_finite
 from ._source import Source
@@ -36,7 +36,7 @@ _FEWEST = 10  # groups under which errors are too rough to be worth memory that 
 
 # squared error of directions from which halves of the rows are looked at, and between which errors they take over
 _WEAK = 0.3
-_DOUBT = (0.55, 0.75)
+_DOUBT = (0.5, 0.7)
 _SPLITS = 10
 
 OFF = "n_groups=None: no errors were asked for"
@@ -74,6 +74,14 @@ def deal(X: Any, k: int) -> list[tuple[int, NDArray[np.intp]]]:
     first = int(rng.integers(k))
     parts = np.array_split(rng.permutation(m), min(k, m))
     return [((first + i) % k, np.sort(rows)) for i, rows in enumerate(parts)]
+
+
+def _take(a: Any, rows: NDArray[np.intp]) -> Any:
+    """Rows of an array; those of a table of floats last until the next."""
+    if isinstance(a, np.ndarray) and a.ndim == 2 and a.dtype == np.float64:
+        out = workspace(f"dealt {a.shape[1]}", (len(rows), a.shape[1]))
+        return np.take(a, rows, axis=0, out=out, mode="clip")
+    return a[rows]
 
 
 def merged(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
@@ -116,7 +124,7 @@ class Grouped:
     def pieces(self, *arrays: Any) -> Any:
         """One group of the chunk after the other."""
         for place, (i, rows) in enumerate(deal(arrays[0], self.k)):
-            mine = tuple(a[rows] for a in arrays)
+            mine = tuple(_take(a, rows) for a in arrays)
             extra = self.extra(*mine) if self.extra is not None and place == 0 else None
             yield Groups({i: self.statistic(*mine)}, extra)
 
@@ -293,13 +301,15 @@ class LeftOut:
     """Directions of every block without each group, turned to those of all rows: groups x columns x directions.
 
     ``weights`` are the jackknife's, (1/share - 1)/K: se^2 = sum of weights times squared deviations. ``halves``, where
-    the directions are badly known: those of halves of the groups, each half followed by the other.
+    the directions are badly known: those of halves of the groups, each half followed by the other. ``jumps``: what a
+    choice made anew without each group (of columns) adds to the directions.
     """
 
     directions: tuple[Array, ...] = ()
     weights: Array | None = None
     halves: tuple[Array, ...] = ()
     note: str = ""
+    jumps: tuple[Array, ...] = ()
 
     def mapped(self, lift: Callable[[int, Array], Array], widths: Sequence[int]) -> LeftOut:
         """The same after a linear map of directions to so many columns, ``lift(block, columns x directions)``."""
@@ -319,17 +329,32 @@ class LeftOut:
         )
         return replace(self, directions=found, halves=halves)
 
+    def squares(self, D: Array, jumps: Array | None) -> Array:
+        r"""Jackknife sum of squares of quantities without each group (groups x ...), cell by cell.
+
+        A jump counts by :math:`1/\sqrt{K - 1}`: leaving out a group moves a margin by :math:`1/\sqrt{K - 1}` of its own
+        deviation, so that a choice changes that much less often than the jackknife's weight of :math:`K - 1` supposes.
+        """
+        assert self.weights is not None
+
+        def sum_of(stack: Array) -> Array:
+            return np.tensordot(self.weights, (stack - stack.mean(axis=0)) ** 2, 1)
+
+        return sum_of(D) if jumps is None else sum_of(D) + sum_of(jumps) / np.sqrt(max(len(D) - 1, 1))
+
 
 def leave_out(
     sums: GroupSums,
     solve: Callable[[Any], Sequence[Array]],
     full: Sequence[Array],
     metrics: Sequence[Callable[[Array], Array]],
+    choose: Callable[[Any], Sequence[Array]] | None = None,
 ) -> LeftOut:
     """Solve without each group in turn, and turn what is found to the directions of all rows.
 
     ``solve`` gives directions (columns x directions) of every block from sums; ``metrics[b](L)`` is G L for the
-    matrix G in which the directions of block b are orthonormal.
+    matrix G in which the directions of block b are orthonormal. ``choose`` gives them when a choice that ``solve``
+    takes from all rows is made anew.
     """
     if sums.note:
         return LeftOut(note=sums.note)
@@ -337,25 +362,29 @@ def leave_out(
         return LeftOut(note="the rows did not fill two groups")
     targets = [metric(L) for metric, L in zip(metrics, full, strict=True)]
     found: list[list[Array]] = []
+    jumped: list[list[Array]] = []
     halves: tuple[Array, ...] = ()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # said of all rows already
         try:
             for part in sums.parts.values():
                 total = with_cross(sums.total, part) if isinstance(part, TripleMoments) else sums.total
-                rest = solve(total - part)
-                found.append([turn(L, target) for L, target in zip(rest, targets, strict=True)])
+                rest = total - part
+                found.append([turn(L, target) for L, target in zip(solve(rest), targets, strict=True)])
+                if choose is not None:
+                    anew = [turn(L, target) for L, target in zip(choose(rest), targets, strict=True)]
+                    jumped.append([a - b for a, b in zip(anew, found[-1], strict=True)])
             directions = tuple(np.stack(block) for block in zip(*found, strict=True))
             weights = (1.0 / sums.shares - 1.0) / len(sums.parts)
             if any(
                 _spread(D, weights, metric) > _WEAK for D, metric in zip(directions, metrics, strict=True)
             ):
-                halves = _half_fits(list(sums.parts.values()), solve)
+                halves = _half_fits(list(sums.parts.values()), choose or solve)
         except (ValueError, ArithmeticError) as reason:
             return LeftOut(note=f"without some group of the rows there is no fit: {reason}")
     if not all(np.isfinite(D).all() for D in (*directions, *halves)):
         return LeftOut(note="without some group of the rows the directions are not finite")
-    return LeftOut(directions, weights, halves)
+    return LeftOut(directions, weights, halves, jumps=tuple(np.stack(b) for b in zip(*jumped, strict=True)))
 
 
 def _spread(D: Array, weights: Array, metric: Callable[[Array], Array]) -> float:
@@ -383,9 +412,9 @@ def turn(L: Array, target: Array) -> Array:
     return L @ (U @ Vt)
 
 
-def standard_errors(D: Array, weights: Array) -> Array:
-    """Jackknife standard errors of directions (columns x directions)."""
-    return np.sqrt(np.einsum("k,kij->ij", weights, (D - D.mean(axis=0)) ** 2))
+def standard_errors(left: LeftOut, b: int = 0) -> Array:
+    """Jackknife standard errors of the directions of block b (columns x directions)."""
+    return np.sqrt(left.squares(left.directions[b], left.jumps[b] if left.jumps else None))
 
 
 def space_error(L: Array, left: LeftOut, b: int = 0) -> float:
@@ -400,14 +429,15 @@ def space_error(L: Array, left: LeftOut, b: int = 0) -> float:
     p, r = L.shape
     if r == p:
         return 0.0
-    assert left.weights is not None
     V = basis(L)
-    outside = []
-    for M in left.directions[b]:
-        B = turn(basis(M), V)
-        outside.append(B - V @ (V.T @ B))
-    E = np.stack(outside)
-    t = float(np.einsum("k,kij->", left.weights, (E - E.mean(axis=0)) ** 2)) / r
+
+    def outside(stack: Array) -> Array:
+        bases = [turn(basis(M), V) for M in stack]
+        return np.stack([B - V @ (V.T @ B) for B in bases])
+
+    E = outside(left.directions[b])
+    jumps = outside(left.directions[b] + left.jumps[b]) - E if left.jumps else None
+    t = float(left.squares(E, jumps).sum()) / r
     found = np.sqrt(_sine(t, 1.0 - r / p))
     if left.halves:
         low, high = _DOUBT
@@ -454,9 +484,8 @@ def store_block_errors(estimator: Any, left: LeftOut, blocks: Blocks, loadings: 
     estimator.loadings_error_ = estimator.components_error_ = estimator.expected_error_ = None
     if left.note:
         return
-    assert left.weights is not None
     dtype = estimator.components_.dtype
-    errors = [standard_errors(D, left.weights) for D in left.directions]
+    errors = [standard_errors(left, b) for b in range(len(blocks))]
     estimator.loadings_error_ = {n: e.astype(dtype) for n, e in zip(blocks.names, errors, strict=True)}
     estimator.components_error_ = np.zeros_like(estimator.components_)
     r = errors[0].shape[1]
@@ -473,9 +502,7 @@ def store_errors(estimator: Any, left: LeftOut, loadings: Array) -> None:
     estimator.components_error_ = estimator.expected_error_ = None
     if left.note:
         return
-    assert left.weights is not None
-    (D,) = left.directions
-    estimator.components_error_ = standard_errors(D, left.weights).T.astype(estimator.components_.dtype)
+    estimator.components_error_ = standard_errors(left).T.astype(estimator.components_.dtype)
     estimator.expected_error_ = space_error(loadings, left)
 
 

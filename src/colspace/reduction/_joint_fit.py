@@ -33,6 +33,7 @@ from ._proxies import (
     block_pairs,
     cross_validate_shape,
     factor_blocks,
+    keep,
     make_whiteners,
     select,
     threshold_counts,
@@ -260,13 +261,14 @@ def without_groups(
         counts = {name: len(s) for name, s in zip(problem.blocks.names, solution.supports, strict=True)}
     fixed = replace(problem, n_components=solution.loadings[0].shape[1], n_selected=counts)
 
-    def solve(total: TripleMoments) -> list[Array]:
+    def solve(total: TripleMoments, *, anew: bool = False) -> list[Array]:
         c = centre(total)
         unit = problem.whiten == "unit"
         again = [w.again(c.covariance[b, b], c.rows, unit=unit) for b, w in enumerate(whiteners)]
-        return solve_moments(fixed, c, again).loadings
+        return solve_moments(fixed, c, again, near=solution, anew=anew).loadings
 
-    return leave_out(sums, solve, solution.loadings, [w.metric for w in whiteners])
+    choose = partial(solve, anew=True) if counts else None
+    return leave_out(sums, solve, solution.loadings, [w.metric for w in whiteners], choose)
 
 
 def shape_by_folds(
@@ -306,8 +308,15 @@ def solve_moments(
     c: CentredMoments,
     whiteners: Sequence[Whitener],
     shape: tuple[int, float | None] | None = None,
+    near: Solution | None = None,
+    *,
+    anew: bool = True,
 ) -> Solution:
-    """Directions from central moments; ``shape`` is a rank and threshold factor found before."""
+    """Directions from central moments.
+
+    ``shape`` is a rank and threshold factor found before, ``near`` a solution not far from this one, whose selected
+    columns are kept unless ``anew``.
+    """
     blocks = problem.blocks
     variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
     _warn_constant(problem, variance)
@@ -319,10 +328,13 @@ def solve_moments(
         counts = threshold_counts(unfolded, c.count, rank, factor)
     matrices = [u.matrix for u in unfolded]
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
-    if counts is not None:
+    if counts is not None and near is not None and not anew:
+        matrices, supports = keep(unfolded, near.supports), near.supports
+    elif counts is not None:
         matrices, supports = select(unfolded, counts, paper=problem.selection == "paper")
-    ties = [w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
-    directions, values = factor_blocks(matrices, rank, ties)
+    ties = [None if near else w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
+    starts = [w.unloaded(L) for w, L in zip(whiteners, near.loadings, strict=True)] if near else None
+    directions, values = factor_blocks(matrices, rank, ties, starts)
     if counts is not None:
         for U, support in zip(directions, supports, strict=True):
             off = np.ones(len(U), dtype=bool)
