@@ -10,6 +10,7 @@ __all__ = [
     "ConstantColumnWarning",
     "CopulaImputer",
     "HeavyTailWarning",
+    "HoleyReduction",
     "JointReduction",
     "NumericLabelsWarning",
     "PairRegressor",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .reduction import (
+        HoleyReduction,
         JointReduction,
         PrincipalHessian,
         RankTest,

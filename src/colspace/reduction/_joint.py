@@ -26,7 +26,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
 from ..moments import TriplePlan, centre
-from ._groups import GroupSums, choose_groups, store_block_errors, stream_sums, triple_bytes
+from ._groups import GroupSums, choose_groups, stream_sums, triple_bytes
+from ._jackknife import store_block_errors
 from ._joint_fit import (
     Problem,
     Solution,

@@ -17,16 +17,8 @@ from .._sklearn_compat import whole
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
-from ._groups import (
-    Grouped,
-    GroupSums,
-    LeftOut,
-    choose_groups,
-    grouped_moments,
-    leave_out,
-    source_rows,
-    triple_bytes,
-)
+from ._groups import Grouped, GroupSums, choose_groups, grouped_moments, source_rows, triple_bytes
+from ._jackknife import LeftOut, leave_out
 from ._linear import check_block_widths
 from ._proxies import (
     Unfolded,

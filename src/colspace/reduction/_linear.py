@@ -16,7 +16,7 @@ from .._blocks import Blocks
 from .._rows import chunk_rows, is_dask
 from .._validation import check_table, feature_names, warn_constant
 from ..factor import Whitener, full_whitener
-from ._groups import LeftOut
+from ._jackknife import LeftOut
 from ._source import Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
 

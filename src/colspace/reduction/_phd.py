@@ -18,7 +18,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, break_ties, eigh, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
-from ._groups import GroupSums, grouped_moments, grouped_plan, leave_out, store_errors
+from ._groups import GroupSums, grouped_moments, grouped_plan
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,

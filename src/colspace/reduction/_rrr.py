@@ -19,7 +19,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import CentredMoments, TripleMoments, centre
-from ._groups import grouped_moments, leave_out, store_errors
+from ._groups import grouped_moments
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,

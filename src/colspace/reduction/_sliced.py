@@ -20,7 +20,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import QuantileSummary, SlicedMoments, quantile_summary, sliced_moments
-from ._groups import GroupSums, grouped_sums, leave_out, store_errors
+from ._groups import GroupSums, grouped_sums
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,

@@ -21,14 +21,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import Whitener, eigh, fix_signs
 from ..moments import SlicedMoments, TripleMoments, centre, clear_flat
-from ._groups import (
-    GroupSums,
-    choose_groups,
-    grouped_moments,
-    leave_out,
-    reduce_groups,
-    store_block_errors,
-)
+from ._groups import GroupSums, choose_groups, grouped_moments, reduce_groups
+from ._jackknife import leave_out, store_block_errors
 from ._linear import (
     BlockReductionMixin,
     Table,

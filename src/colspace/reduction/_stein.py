@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,7 +27,8 @@ from .._validation import (
 )
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
-from ._groups import GroupSums, LeftOut, leave_out, store_errors
+from ._groups import GroupSums
+from ._jackknife import store_errors
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
@@ -40,7 +42,7 @@ from ._stein_fit import (
     supervised_matrix,
 )
 from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
-from ._stein_groups import grouped_stein, stein_groups
+from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -459,39 +461,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         r = self._rank(plan, X, y, weights, frame, moments.scale, span)
         solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
         directions = self._finish(moments, solution, r, span)
-        left = self._without_groups(groups, moments, frame, solution, labels, span)
+        options = settled(self._options(), moments, frame, labels, self.n_features_in_)
+        law_of = partial(self._law, span=span, chosen=self._template_of(sums) if not groups.note else None)
+        left = stein_left_out(groups, moments, frame, solution, options, labels, self.n_features_in_, law_of)
+        if span is not None:
+            left = left.mapped(span.loadings, span.original.widths)
         store_errors(self, left, directions)
         return self
-
-    def _without_groups(
-        self,
-        groups: GroupSums,
-        m: SteinMoments,
-        frame: Frame,
-        solution: SteinSolution,
-        labels: bool,
-        span: Span | None,
-    ) -> LeftOut:
-        """Directions without each group of rows, every choice being that of all rows."""
-        if groups.note:
-            return LeftOut(note=groups.note)
-        whole = groups.total
-        template = self._template_of(whole)
-        options = settled(self._options(), m, frame, labels, self.n_features_in_)
-        r = solution.directions.shape[1]
-
-        def solve(rest: GaussianTables) -> list[Array]:
-            law, scale = self._law(rest, span, template)
-            found = stein_from_tables(rest, law, scale)
-            now = settle(options, found, law.ridge, labels, self.n_features_in_)
-            return [solve_stein(options, found, now, r, exact=True).directions / scale[:, None]]
-
-        def metric(L: Array) -> Array:
-            S = L * m.scale[:, None]
-            return (S if frame.root is None else frame.root @ (frame.root @ S)) * m.scale[:, None]
-
-        left = leave_out(groups, solve, [solution.directions / m.scale[:, None]], [metric])
-        return left if span is None else left.mapped(span.loadings, span.original.widths)
 
     def _template_of(self, tables: GaussianTables) -> GaussianScore:
         n = tables.labeled.count + tables.rest.count

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .._overflow import overflow_error
 from .._rows import is_dask
 from ..moments import all_finite
 from ._groups import GroupSums, choose_groups, reduce_groups, triple_bytes
-from ._stein_sums import GaussianPlan, ScorePlan, reduce_stein, stein_rows
+from ._jackknife import LeftOut, leave_out
+from ._stein_fit import Frame, SteinOptions, SteinSolution, settle, solve_stein
+from ._stein_sums import (
+    GaussianPlan,
+    GaussianTables,
+    Law,
+    ScorePlan,
+    SteinMoments,
+    reduce_stein,
+    stein_from_tables,
+    stein_rows,
+)
+
+Array = NDArray[np.float64]
 
 
 def stein_groups(plan: GaussianPlan | ScorePlan, n_groups: int | None, rows: int | None) -> tuple[int, str]:
@@ -36,3 +53,29 @@ def grouped_stein(
     if not all_finite(groups):
         raise overflow_error(X, labels)
     return GroupSums(groups.total, groups.parts)
+
+
+def stein_left_out(
+    groups: GroupSums,
+    m: SteinMoments,
+    frame: Frame,
+    solution: SteinSolution,
+    options: SteinOptions,
+    labels: bool,
+    n_columns: int,
+    law_of: Callable[[GaussianTables], tuple[Law, Array]],
+) -> LeftOut:
+    """Directions without each group of rows; ``options`` and ``law_of`` hold the choices of all rows."""
+    r = solution.directions.shape[1]
+
+    def solve(rest: GaussianTables) -> list[Array]:
+        law, scale = law_of(rest)
+        found = stein_from_tables(rest, law, scale)
+        now = settle(options, found, law.ridge, labels, n_columns)
+        return [solve_stein(options, found, now, r, exact=True).directions / scale[:, None]]
+
+    def metric(L: Array) -> Array:
+        S = L * m.scale[:, None]
+        return (S if frame.root is None else frame.root @ (frame.root @ S)) * m.scale[:, None]
+
+    return leave_out(groups, solve, [solution.directions / m.scale[:, None]], [metric])
