@@ -4,13 +4,16 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml constraints.txt src/colspace/__init__.py
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test fuzz lint bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m colspace.experiments.demo --out demo
 
 test: $(VENV)/test.stamp lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+fuzz: $(VENV)/test.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/robustness/fuzz.py --inputs 10000
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

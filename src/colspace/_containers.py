@@ -402,6 +402,9 @@ def unmasked(y: Any) -> NDArray[Any]:
 
 
 def _plain_column(y: NDArray[Any], name: str) -> NDArray[Any]:
+    if y.ndim not in (1, 2):
+        msg = f"{name} has {y.ndim} dimensions; give one value per row, or a table of one row per row of X"
+        raise ValueError(msg)
     kind = y.dtype.kind
     if kind == "O":
         there = y[~absent(y)]
@@ -412,6 +415,11 @@ def _plain_column(y: NDArray[Any], name: str) -> NDArray[Any]:
         odd = next((t for t in types if issubclass(t, Complex) and not issubclass(t, Real)), None)
         if odd is not None:
             raise _complex(name, odd.__name__)
+        text = [t for t in types if issubclass(t, str)]
+        if y.ndim == 1 and text and len(types) > len(text):
+            other = next(t for t in types if t not in text)
+            msg = f"{name} mixes text and values of type {other.__name__}; make all of them text, or all numbers"
+            raise ValueError(msg)
         numbers = all(issubclass(t, Real | Decimal) and not issubclass(t, bool) for t in types)
         return _object_numbers(y) if numbers and len(there) else y
     if kind in "mM":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ class ResponseEncoder:
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
             values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
         if self.function is not None:
-            values = np.asarray(self.function(values))
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                values = np.asarray(self.function(values))
             if values.ndim == 0 or values.shape[0] != len(given):
                 msg = (
                     f"response= must return one value per row: {len(given)} rows in, shape {values.shape} out"
@@ -98,8 +100,9 @@ def make_encoder(
     streaming: bool = False,
     caller: str = "This",
     codes: int | None = 3,
+    weights: Array | None = None,
 ) -> ResponseEncoder:
-    """The encoder for a y (or its first chunk) under ``response=``.
+    """The encoder for a y (or its first chunk) under ``response=``; ``weights`` of its rows count in ranks.
 
     Whole numbers of at least ``codes`` values that look like classes get a warning; with fewer, numbers and classes
     give the caller the same directions. None: it takes numbers alone.
@@ -125,7 +128,7 @@ def make_encoder(
         )
         raise ValueError(msg)
     if isinstance(response, str):
-        function: Any = {"rank": rank_transform, "numbers": None}[response]
+        function: Any = {"rank": partial(rank_transform, weights=weights), "numbers": None}[response]
     else:
         function = response
     encoder = ResponseEncoder(function=function)
@@ -211,14 +214,19 @@ def _label_encoder(values: NDArray[Any], classes: Any, streaming: bool) -> Respo
     if len(set(classes.tolist())) < len(classes):
         msg = f"classes has duplicates: {classes.tolist()}; name each class once"
         raise ValueError(msg)
+    if not len(classes):
+        msg = "y is empty: no class is there; give one label per row"
+        raise ValueError(msg)
     if len(classes) < 2:
         msg = f"y has one class only ({classes.tolist()[0]!r}); at least two are needed to find directions"
         raise ValueError(msg)
     return ResponseEncoder(classes=classes, n_responses=1 if len(classes) == 2 else len(classes))
 
 
-def rank_transform(y: Any) -> Array:
+def rank_transform(y: Any, weights: Array | None = None) -> Array:
     """(rank - 1/2)/m column by column, ties averaged: bounded, so any y becomes light-tailed.
+
+    With weights: the share of the weight below a value and half of that at it.
 
     Examples
     --------
@@ -226,7 +234,14 @@ def rank_transform(y: Any) -> Array:
     array([0.5  , 0.125, 0.875, 0.5  ])
     """
     y = np.asarray(y)
-    return (rankdata(y, axis=0) - 0.5) / y.shape[0]
+    if weights is None:
+        return (rankdata(y, axis=0) - 0.5) / y.shape[0]
+    ranks = np.empty((len(y), y.size // len(y)))
+    for k, column in enumerate(y.reshape(len(y), -1).T):
+        _, inverse = np.unique(column, return_inverse=True)
+        at = np.bincount(inverse, weights)
+        ranks[:, k] = ((np.cumsum(at) - at / 2) / at.sum())[inverse]
+    return ranks.reshape(y.shape)
 
 
 def check_varies(variance: Array) -> None:

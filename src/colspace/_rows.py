@@ -373,7 +373,7 @@ def _row_blocks(a: Any) -> list[Any]:
     """Delayed blocks of rows of a Dask array, with all its columns."""
     import dask
 
-    blocks = a.to_delayed()
+    blocks = a.to_delayed(optimize_graph=False)  # what columns and response share is made once
     if a.ndim == 1 or blocks.shape[1] == 1:
         return list(blocks.ravel())
     return [dask.delayed(_beside, pure=False)(list(row)) for row in blocks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,13 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> An
     return values
 
 
+def assert_finite(values: Any, name: str = "X", estimator_name: str | None = None) -> None:
+    """scikit-learn's refusal of NaN and infinity, silent about sums of finite numbers that are not finite."""
+    stored = values.data if sparse.issparse(values) else np.asarray(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_all_finite(stored, estimator_name=estimator_name, input_name=name)
+
+
 def check_finite(
     values: Any, names: Sequence[object] | None = None, estimator: Any = None, name: str = "X"
 ) -> None:
@@ -48,8 +56,7 @@ def check_finite(
     stored = sparse.issparse(values)
     who = None if estimator is None else type(estimator).__name__
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
-            assert_all_finite(values.data if stored else values, estimator_name=who, input_name=name)
+        assert_finite(values, name, who)
     except ValueError as reason:
         if stored:
             cells = values.tocoo()
@@ -75,6 +82,8 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(getattr(X, "_meta", None), np.ma.MaskedArray):
         msg = "X is a Dask array of masked blocks, whose masks mean missing cells; fill them first: dask.array.ma.filled(X, value)"
         raise TypeError(msg)
+    if names is None and X.dtype.kind == "O" and isinstance(X._meta, np.ndarray):
+        X = X.map_blocks(_float_block, dtype=np.float64)
     if len(X.shape) != 2:
         msg = f"X must be 2-D (rows x columns), got {len(X.shape)} dimension(s)"
         raise ValueError(msg)
@@ -103,6 +112,12 @@ def _check_dask(estimator: Any, X: Any, *, reset: bool) -> Any:
     return X
 
 
+def _float_block(block: Any) -> Array:
+    """A block of objects as numbers."""
+    values: Array = as_table(block).values.astype(np.float64)
+    return values
+
+
 def check_weights(sample_weight: Any, X: Any) -> Array | None:
     """Weights of the rows of X as float64, or None; refuses negative ones and weights that are all zero.
 
@@ -115,25 +130,41 @@ def check_weights(sample_weight: Any, X: Any) -> Array | None:
         if is_dask(X):
             return sample_weight  # checked chunk by chunk
         sample_weight = sample_weight.compute()
-    sample_weight = as_column(sample_weight, "sample_weight").values
+    if not isinstance(sample_weight, Real):
+        sample_weight = as_column(sample_weight, "sample_weight").values
+        if sample_weight.dtype.kind not in "biuf":
+            msg = f"sample_weight holds {sample_weight.ravel()[0]!r}; give one number per row"
+            raise ValueError(msg)
     if is_dask(X):
         weight = np.asarray(sample_weight, dtype=np.float64)
         rows = X.shape[0] if isinstance(X.shape[0], int | float) else np.nan  # a frame does not know
         if weight.ndim != 1 or not (np.isnan(rows) or weight.shape[0] == rows):
             msg = f"sample_weight.shape == {weight.shape}, expected {(X.shape[0],)}; give one weight per row"
             raise ValueError(msg)
-        assert_all_finite(weight, input_name="sample_weight")
+        assert_finite(weight, "sample_weight")
     else:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     return checked_weights(weight)
 
 
-def checked_weights(weight: Array) -> Array:
-    """The weights as they are; refuses negative ones and weights that are all zero."""
+def chunk_weights(weights: Any) -> Array:
+    """The weights of a chunk of rows that no one has seen before; some chunk of them may be all zero."""
+    weight = np.asarray(weights, dtype=np.float64)
+    assert_all_finite(weight, input_name="sample_weight")
     bad = np.flatnonzero(weight < 0)
     if bad.size:
         msg = f"sample_weight of row {bad[0]} is {weight[bad[0]]:g}; weights must be at least 0"
         raise ValueError(msg)
+    largest = float(weight.max(initial=0.0))
+    if largest and not 1e-150 < largest < 1e150:
+        msg = f"sample_weight goes up to {largest:g}, and sums of such weights leave float64; divide them by {largest:g}"
+        raise ValueError(msg)
+    return weight
+
+
+def checked_weights(weight: Array) -> Array:
+    """The weights as they are; refuses negative ones and weights that are all zero."""
+    chunk_weights(weight)
     if not weight.any():
         msg = "sample_weight is zero in every row, so no row is left; give some row a positive weight"
         raise ValueError(msg)
@@ -142,29 +173,39 @@ def checked_weights(weight: Array) -> Array:
 
 def checked_chunk(statistic: Any, X: Any, *rest: Any) -> Any:
     """``statistic(X, *rest)`` after refusing NaN and infinity: for chunks that no one has seen before."""
-    assert_all_finite(X.data if sparse.issparse(X) else np.asarray(X), input_name="X")
+    assert_finite(X)
     return statistic(X, *rest)
 
 
-def sample_rows(X: Any, *rest: Any) -> list[Any]:
-    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection."""
+def sample_rows(X: Any, *rest: Any, weights: Any = None) -> list[Any]:
+    """A sample of aligned rows in memory: spread over an array, or over a partition of a Dask collection.
+
+    Rows of a Dask collection whose ``weights`` are zero are passed over.
+    """
     if any(is_dask(a) for a in (X, *rest)):
         import dask
 
-        for i, part in enumerate(zip(*dask_partitions(X, *rest), strict=True)):
-            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, *part))
+        arrays = (X, *rest) if weights is None else (X, *rest, weights)
+        for i, part in enumerate(zip(*dask_partitions(*arrays), strict=True)):
+            (local,) = dask.compute(dask.delayed(_some_rows, pure=False)(i, weights is not None, *part))
             if local[0].shape[0]:
                 return local
+        if weights is not None:
+            msg = "sample_weight is zero in every row, so no row is left; give some row a positive weight"
+            raise ValueError(msg)
         msg = "no rows: every partition is empty"
         raise ValueError(msg)
     step = max(1, X.shape[0] // 1024)
     return [a[::step] for a in (X, *rest)]
 
 
-def _some_rows(number: int, *parts: Any) -> list[Any]:
-    """At most about 16,000 rows of a partition, taken where it lives."""
+def _some_rows(number: int, weighted: bool, *parts: Any) -> list[Any]:
+    """At most about 16,000 rows of a partition, taken where it lives; ``weighted``: the last part holds weights."""
     with named_partition(number):
         local = [as_array(p) for p in parts]
+        if weighted:
+            kept = chunk_weights(local.pop()) > 0
+            local = [a[kept] for a in local]
         step = max(1, local[0].shape[0] // 16_384)
         return [a[::step] for a in local]
 

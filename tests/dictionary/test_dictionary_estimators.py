@@ -432,7 +432,7 @@ def test_bad_input(digits, mixed):
     refuses("coding='labels' compares classes", X, X[:, 3], E=Regressor, model="feature", coding="labels")
     refuses("class_weight names 4", X, y, class_weight={4: 2.0})
     refuses("class_weight of 5 is -2.0; give a finite", X, y, class_weight={3: 1.0, 5: -2.0})
-    with pytest.raises(ValueError, match="weight holds -1; it must be 240 finite numbers >= 0"):
+    with pytest.raises(ValueError, match="sample_weight of row 0 is -1; weights must be at least 0"):
         Classifier().fit(X, y, sample_weight=-np.ones(240))
     refuses("threshold_cv=4 tunes a threshold, but threshold=0.5", X, y == 3, threshold_cv=4)
     for gap in (None, np.nan, pd.NA):

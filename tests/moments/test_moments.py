@@ -137,3 +137,22 @@ def test_fourth_norms_sparse_and_dense():
     expected = [np.sum(np.sum(Z[:, c] ** 2, axis=1) ** 2) for c in columns]
     for table in (X, sparse.csr_array(X)):
         np.testing.assert_allclose(fourth_norms(table, Y, mean=mean, scale=scale, columns=columns), expected)
+
+
+def test_a_column_far_from_zero_still_varies():
+    X = 1e5 + np.random.default_rng(0).standard_normal((400, 1))
+    found = column_moments(X, shift=np.zeros(1))
+    np.testing.assert_allclose(found.variance, X.var(axis=0), rtol=1e-4)
+    assert column_moments(X * 0 + 1e5, shift=np.zeros(1)).variance == 0
+
+
+def test_weighted_columns_sparse_and_dense_by_hand():
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((30, 4)) < 0.4, rng.standard_normal((30, 4)), 0.0)
+    weights = np.arange(30.0) % 4
+    for table in (X, sparse.csr_array(X)):
+        found = column_moments(table, weights, shift=np.array([0.5, -1.0, 0.0, 2.0]))
+        assert (found.rows, found.count) == (np.count_nonzero(weights), weights.sum())
+        mean = np.average(X, axis=0, weights=weights)
+        np.testing.assert_allclose(found.mean, mean)
+        np.testing.assert_allclose(found.variance, np.average((X - mean) ** 2, axis=0, weights=weights))

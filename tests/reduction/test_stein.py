@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from colspace import PrincipalHessian, ReducedRank, SteinReduction, SteinReductionCV
 from colspace.datasets import make_multiple_response
 from colspace.metrics import procrustes_distance
+from colspace.reduction._stein_cv import folds_of
 from colspace.reduction._stein_path import GaussianPath
 from colspace.reduction._stein_sums import stein_from_tables
 from colspace.scores import GaussianScore, KernelScore, ScoreModel, StudentScore
@@ -352,7 +353,7 @@ def test_path_of_ridges_equals_one_fit_at_a_time(order):
     Y[60:] = np.nan
     model = SteinReduction(3, order=order, whiten=False)
     model.n_features_in_ = X.shape[1]
-    folds = model._folds_of(X, Y, None, 2)
+    folds = folds_of(model, X, Y, None, 2)
     path = GaussianPath(stein_from_tables(folds.tables.whole, None, folds.scale), model._options(), False, 90)
     for ridge in (0.5, 10.0, np.inf):
         for weight, V in zip((0.2, 2.0), path.directions(ridge * folds.unit, (0.2, 2.0), 3), strict=True):

@@ -11,10 +11,9 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import assert_all_finite
 
 from .._rows import dask_partitions, named_partition
-from .._validation import checked_weights
+from .._validation import assert_finite, checked_weights
 from ..moments import QuantileSummary
 from ._encode import cell_quantiles, distinct_values, rows_per_block, training_block
 from ._estep import Array, Factors, Index, Work
@@ -273,7 +272,7 @@ def _encode(number: int, layout: Layout, part: Any, weight: Any = None) -> Local
         if weight is None:
             return LocalRows(X)
         weight = np.asarray(weight, dtype=np.float64)
-        assert_all_finite(weight, input_name="sample_weight")
+        assert_finite(weight, "sample_weight")
         if weight.any():
             checked_weights(weight)
         return weighted_rows(X, weight)

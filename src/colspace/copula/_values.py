@@ -97,7 +97,9 @@ class Column:
     def latent(self, x: Array, *, smooth: bool = False) -> Array:
         """g^-1(x); ``smooth``: of the curve that ``values`` follows, else of the knots themselves."""
         knots = self.curve if smooth else self.x
-        out = np.interp(x, knots, self.z)
+        lift = 2.0**600 if max(abs(knots[0]), abs(knots[-1])) < 1e-200 else 1.0
+        with np.errstate(over="ignore"):  # slopes between values as small as float64 has overflow
+            out = np.interp(x * lift, knots * lift, self.z)
         for side, beyond in enumerate((x < knots[0], x > knots[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
                 out[beyond] = tail.latent(x[beyond], float(knots[-side]))

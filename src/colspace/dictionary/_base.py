@@ -25,7 +25,16 @@ from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, over_rows, projections, rebuilding
 from ._regions import Radius
 from ._remote import Prepare, Target, code_sums, lazily, remote_problem
-from ._tables import check_kept, columns_of_dask, copied_columns, count_unequal, known_rows, split_columns
+from ._tables import (
+    check_kept,
+    check_range,
+    columns_of_dask,
+    copied_columns,
+    count_unequal,
+    finite_rows,
+    known_rows,
+    split_columns,
+)
 
 _APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
 _RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
@@ -105,6 +114,8 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _read(self, X: Any) -> Any:
         """X of a fit, its columns sorted into atoms' and covariates'."""
         X = check_table(self, X, reset=True, min_rows=2)
+        if not is_dask(X):
+            check_range(X, feature_names(self))
         p = self.n_features_in_
         skip = np.zeros(0, dtype=np.intp)
         if self.covariates is not None and np.size(self.covariates):
@@ -286,7 +297,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """``self.name`` of checked rows; of a Dask table a lazy array, ``width`` columns wide."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        return lazily(self, name, X, width, dtype) if is_dask(X) else getattr(self, name)(X)
+        return lazily(self, name, X, width, dtype) if is_dask(X) else finite_rows(self, name, X)
 
     def _unlabelled(self, X: Any, loss: Loss | None = None) -> tuple[Problem, Array]:
         """Checked rows in memory as a problem without labels, and the dictionary."""

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import check_cv, cross_val_predict
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._containers import as_column
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
-from .._validation import check_table, table_dtype
+from .._validation import check_table, check_weights, table_dtype
 from ._base import Setup, SupervisedDictionary
 from ._label_codes import label_codes
 from ._labels import (
     LabelTarget,
+    check_discrete,
     checked_labels,
     class_weights,
     count_labels,
@@ -202,7 +202,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         labels = checked_labels(self, table, y)
         classes, codes = np.unique(labels, return_inverse=True)
         self._check_classes(classes)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
+        weight = check_weights(sample_weight, table)
         label_weight = class_weights(self.class_weight, classes, codes, weight)
         if is_dask(table):
             check_kept(table, self._kept_per_row(len(classes) - 1), self._why_kept)
@@ -231,7 +231,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         counts = reduce_rows(count_labels, *arrays[1:])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # every label stands there once
-            check_classification_targets(counts.labels)
+            check_discrete(counts.labels)
         self._check_classes(counts.labels)
         each = each_class(self.class_weight, counts.labels, counts.weight)
         self.classes_ = counts.labels

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._containers import as_column
 from .._rows import is_dask
+from .._validation import assert_finite
 from ._losses import Array
 from ._remote import chunk_weights
 
@@ -27,17 +28,27 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
     if y is None:
         raise ValueError(no_labels(estimator))
     y = _whole_labels(column_or_1d(np.asarray(y) if is_dask(y) else as_column(y).values, warn=True))
-    check_classification_targets(y)
+    check_discrete(y)
     if X is not None:
         check_consistent_length(X, y)
     return y
+
+
+def check_discrete(labels: NDArray[Any]) -> None:
+    """Refuse numbers that are no classes."""
+    try:
+        with np.errstate(invalid="ignore"):  # of numbers that no integer holds
+            check_classification_targets(labels)
+    except ValueError as reason:
+        msg = f"{reason} Remedies: SupervisedDictionaryRegressor, or classes of y (e.g. y > its median)"
+        raise ValueError(msg) from None
 
 
 def _whole_labels(y: NDArray[Any]) -> NDArray[Any]:
     if y.dtype == object and (gaps := sum(map(_missing, y))):
         msg = f"Input y contains NaN: {gaps} of {len(y)} labels are missing; drop those rows"
         raise ValueError(msg)
-    assert_all_finite(y, input_name="y")
+    assert_finite(y, "y")
     return y
 
 
@@ -61,7 +72,7 @@ def count_labels(y: Any, weight: Any = None) -> LabelCounts:
     """The statistic of some rows of y, and of weights."""
     y = _whole_labels(column_or_1d(y))
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
-        check_classification_targets(y)
+        check_discrete(y)
     labels, at = np.unique(y, return_inverse=True)
     return LabelCounts(labels, _sums(at, np.ones(len(y)) if weight is None else chunk_weights(weight)))
 

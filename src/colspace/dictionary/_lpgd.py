@@ -87,7 +87,10 @@ def _largest(problem: Problem, Z: Array, features: bool = True, mean: Array | No
     if size <= 3:
         return float(eigh(np.column_stack([product(e) for e in np.eye(size)]))[0][-1])
     operator = LinearOperator((size, size), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)
-    value = sparse.linalg.eigsh(operator, k=1, v0=np.cos(np.arange(size)), return_eigenvectors=False)
+    start = np.cos(np.arange(size))
+    if not product(start).any():  # nothing but zeros
+        return 0.0
+    value = sparse.linalg.eigsh(operator, k=1, v0=start, return_eigenvectors=False)
     return float(value[0]) * (1.0 + 1e-8)
 
 
@@ -121,7 +124,7 @@ def even_metric(problem: Problem) -> Metric:
     else:
         mean = np.zeros(problem.X.shape[1])
         curved = bound * float(np.max(problem.label_weight / rows**2)) + 2.0 * problem.l2
-    label = float(np.sqrt(_SHARE * curved / (2.0 * problem.xi)))
+    label = float(np.sqrt(_SHARE * curved / (2.0 * problem.xi))) or 1.0  # one: labels see nothing but zeros
     return Metric(label, rows, mean, whitener(problem), 2.0 * problem.xi)
 
 

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_array,
     check_consistent_length,
     check_is_fitted,
 )
 
 from .._containers import as_column
+from .._overflow import ColumnOverflowError, overflow_error
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import _fit_context
-from .._validation import check_table, table_dtype
+from .._validation import check_table, check_weights, table_dtype
 from ._base import Setup, SupervisedDictionary
 from ._losses import Array, Squared
 from ._objective import State
@@ -121,12 +121,15 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         y = _numbers(np.asarray(y) if is_dask(y) else as_column(y).values)
         check_consistent_length(table, y)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, table)
+        weight = check_weights(sample_weight, table)
         if is_dask(table):
             check_kept(table, self._kept_per_row(Y.shape[1]), self._why_kept)
         # the fit is of (y - shift) / scale, which changes units alone
-        shift = np.average(Y, axis=0, weights=weight) if self.fit_intercept else np.zeros(Y.shape[1])
-        variance = float(np.average(np.sum((Y - shift) ** 2, axis=1), weights=weight))
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = np.average(Y, axis=0, weights=weight) if self.fit_intercept else np.zeros(Y.shape[1])
+            variance = float(np.average(np.sum((Y - shift) ** 2, axis=1), weights=weight))
+        if not np.isfinite(variance):
+            raise overflow_error(Y, what="y")
         scale = np.sqrt(variance) if variance > 0 else 1.0
         problem = self._problem(
             table, (Y - shift) / scale, Squared(), variance / scale**2, weight, unit=scale**2
@@ -141,6 +144,9 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         shift = mean if self.fit_intercept else np.zeros_like(mean)
         second = reduce_rows(partial(_moments, shift=shift), *arrays[1:])
         variance = float(np.sum(second[2] / np.maximum(second[0], 1e-300)))
+        if not np.isfinite(variance):
+            msg = "sums of squares of y overflow float64 (1.8e308); divide y by a constant"
+            raise ColumnOverflowError(msg)
         scale = float(np.sqrt(variance)) if variance > 0 else 1.0
         target = NumberTarget(shift, scale)
         problem = self._remote_problem(
@@ -198,7 +204,12 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
 
 def _numbers(y: Any) -> NDArray[Any]:
     """Responses, finite and numeric."""
-    checked: NDArray[Any] = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    y = as_column(y).values
+    if y.dtype.kind not in "biuf":
+        msg = f"y holds {y.ravel()[0]!r}, no number; SupervisedDictionaryClassifier takes labels"
+        raise ValueError(msg)
+    with np.errstate(over="ignore", invalid="ignore"):  # in sums of finite numbers
+        checked: NDArray[Any] = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
     return checked
 
 
@@ -212,7 +223,8 @@ def _moments(y: Any, weight: Any = None, *, shift: Array | None) -> Array:
     Y = _matrix(y)
     w = np.ones(len(Y)) if weight is None else chunk_weights(weight)
     Y = Y if shift is None else Y - shift
-    return np.stack([np.full(Y.shape[1], w.sum()), w @ Y, w @ Y**2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.stack([np.full(Y.shape[1], w.sum()), w @ Y, w @ Y**2])
 
 
 def _residual(model: Any, mean: Array, X: Any, y: Any, weight: Any = None) -> Array:

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.utils.validation import assert_all_finite
 
 from .._rows import Partitions, as_array, dask_partitions, named_partition, sum_delayed
-from .._validation import check_weights
+from .._validation import assert_finite, check_weights
 from ..moments import Additive
 from ._codes import nonnegative_codes
 from ._descent import sweep
@@ -32,7 +30,7 @@ from ._objective import (
     transposed,
 )
 from ._scaling import second_moments
-from ._tables import split_columns
+from ._tables import check_range, finite_rows, split_columns
 
 Target = Callable[[Any, Array], tuple[Array, Array]]
 
@@ -95,7 +93,7 @@ class Prepare:
 def chunk_weights(weight: Any) -> Array:
     """Weights of some rows; refuses what is no number >= 0."""
     w = np.asarray(weight, dtype=np.float64).ravel()
-    assert_all_finite(w, input_name="sample_weight")
+    assert_finite(w, "sample_weight")
     if (w < 0).any():
         msg = f"sample_weight holds {w.min():g}; weights must be at least 0"
         raise ValueError(msg)
@@ -138,8 +136,9 @@ def remote_problem(
 
 
 def _open(X: Any, Y: Any, Z: Array, w: Array, v: Array, *, positive: bool) -> Opening:
-    assert_all_finite(Z, input_name="X")
-    assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+    for part in (X, Z):
+        assert_finite(part)
+        check_range(part)
     if positive:
         check_nonnegative(X)
     return Opening(
@@ -251,5 +250,5 @@ def lazily(model: Any, name: str, X: Any, width: int | None, dtype: Any) -> Any:
 def _of_rows(number: int, model: Any, name: str, part: Any) -> Any:
     with named_partition(number):
         X = as_array(part)
-        assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
-        return getattr(model, name)(X)
+        assert_finite(X)
+        return finite_rows(model, name, X)

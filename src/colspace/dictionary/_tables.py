@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._overflow import overflow_error
 from .._rows import as_array, dask_partitions, frame_array, is_dask, reduce_rows
 from .._validation import checked_chunk
 from ..moments import Additive
 from ._losses import Array
+
+_LARGEST = 1e100  # of an entry
 
 
 def split_columns(X: Any, columns: NDArray[np.intp], skipped: NDArray[np.intp]) -> tuple[Any, Array]:
@@ -50,6 +54,29 @@ def dense(a: Any) -> NDArray[Any]:
 
 def _floats(X: Any) -> Any:
     return X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+
+
+def check_range(X: Any, names: Sequence[object] | None = None) -> None:
+    """Refuse entries whose products with each other leave float64, by column."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+    if largest > _LARGEST:
+        raise overflow_error(X, names)
+    if 0 < largest < 1 / _LARGEST:
+        msg = (
+            f"the largest entry of X is {largest:g}, and squares of such values underflow float64. Remedy: multiply X by a "
+            "constant (sklearn.preprocessing.MaxAbsScaler)"
+        )
+        raise ValueError(msg)
+
+
+def finite_rows(model: Any, name: str, X: Any) -> Any:
+    """``model.name(X)``; refuses rows, by column, so far off that it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = getattr(model, name)(X)
+    if out.dtype.kind == "f" and not np.isfinite(out).all():
+        raise overflow_error(X)
+    return out
 
 
 # ---------------------------------------------------------------------- copies
@@ -127,7 +154,8 @@ def known_rows(X: Any) -> Any:
 
 
 def len_of(X: Any) -> int:
-    """Rows of a chunk."""
+    """Rows of a chunk, after a look at their range."""
+    check_range(X)
     return int(X.shape[0])
 
 

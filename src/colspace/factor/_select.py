@@ -59,10 +59,12 @@ def select_rows(
     the sequential projection keeps, each block in turn takes the ``counts[b]`` rows of largest norm on
     the columns kept by all, until nothing changes. Returns the masked matrices and the kept rows.
     """
-    supports = _first_guess(unfolded, owners, features, counts)
+    size = max((float(np.abs(M).max(initial=0.0)) for M in unfolded), default=0.0) or 1.0
+    scaled = [M / size for M in unfolded]  # so that squares are numbers
+    supports = _first_guess(scaled, owners, features, counts)
     for _ in range(_SWEEPS):
         before = [s.copy() for s in supports]
-        for b, M in enumerate(unfolded):
+        for b, M in enumerate(scaled):
             kept = _kept_columns(owners[b], features[b], supports)
             supports[b] = _largest(np.sum(M[:, kept] ** 2, axis=1), counts[b])
         if all(np.array_equal(s, t) for s, t in zip(before, supports, strict=True)):

@@ -54,7 +54,7 @@ def left_singular(
             values, U = eigh(gram)
         values, U = np.sqrt(np.maximum(values[::-1], 0.0)), U[:, ::-1]
     if tie is not None:
-        U = break_ties(values**2, U, r, tie)
+        U = break_ties((values / (values.max(initial=0.0) or 1.0)) ** 2, U, r, tie)
     return fix_signs(U[:, :r]), values[:r]
 
 

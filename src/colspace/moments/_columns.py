@@ -94,11 +94,13 @@ def fourth_norms(
         inverse, centre = 1.0 / scale, mean / scale
         X = X.astype(np.float64) @ sparse.diags_array(inverse)
         norms = [
-            X.multiply(X)[:, c].sum(axis=1) - 2 * (X[:, c] @ centre[c]) + centre[c] @ centre[c]
+            np.asarray(X.multiply(X)[:, c].sum(axis=1)).ravel()
+            - 2 * (X[:, c] @ centre[c])
+            + centre[c] @ centre[c]
             for c in columns
         ]
     else:
         Z = (X - mean) / scale
         norms = [np.einsum("ij,ij->i", Z[:, c], Z[:, c]) for c in columns]
     w = np.ones(X.shape[0]) if weights is None else weights
-    return np.array([np.sum(w * np.asarray(n).ravel() ** 2) for n in norms])
+    return np.array([np.sum(w * n**2) for n in norms])

@@ -24,6 +24,7 @@ from ._features import (
     check_features,
     check_same_columns,
     check_same_names,
+    embedded,
     refuse_overflow,
     sides,
     unpack,
@@ -131,12 +132,17 @@ class BilinearPairRegressor(BaseEstimator):
             side: None if X.names is None else np.asarray(X.names, dtype=object)
             for side, X in features.items()
         }
-        self.mean_ = {side: X.values.mean(axis=0) for side, X in features.items()}
+        self.mean_ = {
+            side: X.values[0] + (X.values - X.values[0]).mean(axis=0) for side, X in features.items()
+        }
         self.scale_ = {}
         for side, X in features.items():
             spread = np.ptp(X.values, axis=0)  # exactly zero for constants, unlike the deviation
             warn_constant(spread, X.columns or range(len(spread)))
-            self.scale_[side] = np.where(spread > 0, X.values.std(axis=0), 1.0)
+            unit = np.where(spread > 0, spread, 1.0)  # so that no square leaves float64
+            self.scale_[side] = np.where(
+                spread > 0, unit * ((X.values - X.values[0]) / unit).std(axis=0), 1.0
+            )
         Z = {side: self._standardise(X.values, side) for side, X in features.items()}
         self._solve(Z["left"], Z["right"], links)
         self.embedding_ = {side: Z[side] @ self.factors_[side] for side in SIDES}
@@ -173,7 +179,7 @@ class BilinearPairRegressor(BaseEstimator):
             return self.entities_[side], self.embedding_[side]
         found = check_features(X, side)
         check_same_columns(found, side, self.n_features_[side], self.feature_names_[side])
-        return found.names, self._standardise(found.values, side) @ self.factors_[side]
+        return found.names, embedded(lambda X: self._standardise(X, side) @ self.factors_[side], found)
 
     def _blocks(self, E: Array, F: Array) -> Iterator[tuple[slice, slice, Array]]:
         rows = max(1, min(_ROWS, CHUNK // len(F)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from .._containers import as_table
+from .._overflow import overflow_error
+from .._rows import is_dask
 from ._links import shown
 
 Array = NDArray[np.float64]
@@ -40,6 +43,12 @@ class Features:
 def check_features(X: Any, side: str) -> Features:
     """A table of features as float64, with names when it has some."""
     table = _TABLE[side]
+    if is_dask(X):
+        msg = (
+            f"{table} is a Dask collection ({type(X).__name__}), but features of entities are held in memory; give "
+            f"{table}.compute()"
+        )
+        raise TypeError(msg)
     if sparse.issparse(X):
         msg = (
             f"{table} is sparse, but features are centred and must be dense. Remedies: {table}.toarray(), or a few "
@@ -201,6 +210,15 @@ def unpack(A: Any, B: Any, Y: Any, mask: Any, sample_weight: Any) -> tuple[Any, 
         msg = "fit needs the features of both sides and the scores: fit(A, B, Y), or fit(PairTable(A, B, Y))"
         raise TypeError(msg)
     return A, B, Y, mask, sample_weight
+
+
+def embedded(embed: Callable[[Array], Array], found: Features) -> Array:
+    """Coordinates of entities; refuses, by column, those so far off that they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = embed(found.values)
+    if not np.isfinite(out).all():
+        raise overflow_error(found.values, found.columns)
+    return out
 
 
 def refuse_overflow(found: Features, side: str) -> None:

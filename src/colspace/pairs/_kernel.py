@@ -17,14 +17,16 @@ Index = NDArray[np.intp]
 CHUNK = 2**25  # numbers in one chunk of a kernel (256 MB)
 _ROWS = 4096  # left entities in one chunk at most
 _SAMPLE = 1000  # entities behind a median distance
+_FARTHEST = 1e150  # in widths; products of it are numbers
 UNREACHED = 1e-290  # sums of weights up to this have lost their digits to underflow
 
 
-def excess_distances(E: Array, F: Array) -> Array:
-    """Squared distances of the rows of E from those of F beyond the least of each row, in one product.
+def excess_distances(E: Array, F: Array, unit: float = 1.0) -> Array:
+    """Squared distances, in ``unit``, of the rows of E from those of F beyond the least of each row, in one product.
 
     ||e||^2 is the same along a row, so it is left out: entities very far away neither overflow nor lose digits.
     """
+    E, F = _in_units(E, unit), _in_units(F, unit)
     D = E @ F.T
     D *= -2.0
     D += np.sum(F**2, axis=1)
@@ -32,7 +34,14 @@ def excess_distances(E: Array, F: Array) -> Array:
     return D
 
 
-def kernel_rows(D: Array, width: float) -> Array:
+def _in_units(E: Array, unit: float) -> Array:
+    """Rows in a unit, those beyond reach brought back along their direction, which is all that counts out there."""
+    size = np.abs(E).max(axis=1, initial=0.0, keepdims=True)
+    far = size > _FARTHEST * unit
+    return E / np.where(far, size, unit) * np.where(far, _FARTHEST, 1.0) if far.any() else E / unit
+
+
+def kernel_rows(D: Array, width: float = 1.0) -> Array:
     """exp(-D / 2 width^2), in place, for excess distances: row factors cancel, and the nearest never underflows."""
     D *= -0.5 / width**2
     return np.exp(D, out=D)
@@ -64,7 +73,7 @@ class Smoother:
 
     def left_sums(self, E: Array) -> tuple[Array, Array | None]:
         """Scores smoothed over left entities, K Y, and the weights K M; where all pairs count once rows of K sum to one."""
-        K = kernel_rows(excess_distances(E, self.left), self.widths[0])
+        K = kernel_rows(excess_distances(E, self.left, self.widths[0]))
         if self.links.counted is None:
             K /= K.sum(axis=1, keepdims=True)
             return K @ self.links.scores, None
@@ -72,7 +81,7 @@ class Smoother:
 
     def right_kernel(self, F: Array) -> Array:
         """Kernel of new right entities against the training ones."""
-        K = kernel_rows(excess_distances(F, self.right), self.widths[1])
+        K = kernel_rows(excess_distances(F, self.right, self.widths[1]))
         if self.links.counted is None:
             K /= K.sum(axis=1, keepdims=True)
         return K
@@ -109,8 +118,8 @@ class Smoother:
 
         All alike where none is reached, as the prediction is the mean then.
         """
-        K = kernel_rows(excess_distances(e[None], self.left), self.widths[0])[0]
-        L = kernel_rows(excess_distances(f[None], self.right), self.widths[1])[0]
+        K = kernel_rows(excess_distances(e[None], self.left, self.widths[0]))[0]
+        L = kernel_rows(excess_distances(f[None], self.right, self.widths[1]))[0]
         pattern = self.links.Y if self.links.mask is None else self.links.mask
         owner = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
         each = K[owner] * L[pattern.indices] * self.links.weights_at(owner, pattern.indices)

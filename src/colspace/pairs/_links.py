@@ -130,7 +130,7 @@ def check_links(Y: Any, mask: Any, shape: tuple[int, int], sample_weight: Any = 
         raise ValueError(msg)
     if links.deviation <= 1e-12 * np.abs(links.Y.data).max():
         hint = "" if mask is None else "; without mask absent pairs count as zeros"
-        msg = f"all observed pairs have the score {links.mean:g}, so nothing tells partners apart{hint}"
+        msg = f"all observed pairs have the score {links.mean:g}, so nothing tells partners apart{hint}; give pairs of other scores"
         raise ValueError(msg)
     return links
 

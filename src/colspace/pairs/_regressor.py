@@ -19,6 +19,7 @@ from ._features import (
     check_features,
     check_same_columns,
     check_same_names,
+    embedded,
     refuse_overflow,
     sides,
     unpack,
@@ -259,7 +260,7 @@ class PairRegressor(BaseEstimator):
         found = check_features(X, side)
         check_same_columns(found, side, self.n_features_[side], self.feature_names_[side])
         e = Embedding(self.mean_[side], self.loadings_[side], self.scale_[side], self.singular_values_[side])
-        return found.names, e(found.values)
+        return found.names, embedded(e, found)
 
     def predict(self, A: Any = None, B: Any = None) -> Any:
         """Scores of all pairs of a row of A and a row of B.

@@ -205,10 +205,10 @@ def grid_scores(
     plain = seen.counted is None
     precision: Any = np.float32 if plain else np.float64
     units = median_distance(train), median_distance(right)
-    distances = excess_distances(test, train)
+    distances = excess_distances(test, train, units[0])
     smoothed, counts = [], []
     for h in grid.left:
-        K = kernel_rows(distances.copy(), h * units[0])
+        K = kernel_rows(distances.copy(), h)
         smoothed.append((_rows_to_one(K) if plain else K) @ seen.scores)
         counts.append(np.zeros((0, seen.shape[1])) if plain else pair_weights(K, seen))
     sums: list[Any] = [np.vstack(part).astype(precision, copy=False) for part in (smoothed, counts)]
@@ -217,7 +217,7 @@ def grid_scores(
         blocks = []
         for start in range(0, len(candidates), step):
             chosen = right[candidates[start : start + step]]
-            K = kernel_rows(excess_distances(chosen, right).astype(precision, copy=False), g * units[1])
+            K = kernel_rows(excess_distances(chosen, right, units[1]).astype(precision, copy=False), g)
             if plain:
                 blocks.append(sums[0] @ _rows_to_one(K).T)
                 continue

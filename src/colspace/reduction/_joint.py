@@ -42,7 +42,17 @@ from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, permutation_rank_test, whitened_rows
 from ._source import Pairs, Source, weighted_rows
-from ._span import row_span
+from ._span import Span, row_span
+
+
+def _row_span(problem: Problem, source: Source) -> Span | None:
+    return row_span(
+        source,
+        problem.blocks,
+        whiten=problem.whiten == "full",
+        shrinkage=problem.shrinkage,
+        scale=problem.whiten is not None,
+    )
 
 
 class _NotYetError(ValueError):
@@ -214,20 +224,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     def _solve(self, problem: Problem, source: Source) -> Solution:
         """Directions of a table: in the span of its rows when it has fewer of them than a block has columns."""
         span = None
-        if problem.n_selected is None:
-            full = problem.whiten == "full"
-            span = row_span(
-                source,
-                problem.blocks,
-                whiten=full,
-                shrinkage=problem.shrinkage,
-                scale=problem.whiten is not None,
-            )
+        problem.check_width(None if source.dask else source.X.shape[0])
+        if not source.dask and problem.wants_span(source.X.shape[0], self.solver):
+            span = _row_span(problem, source)
         if span is not None:
             order = np.concatenate(problem.blocks.columns)
             warn_constant(span.deviation[order], [problem.labels[i] for i in order])
             problem, source = problem.in_span(span), span.source
-        problem.check_width()
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
             solution = fit_exact(problem, source, self.n_groups)
@@ -387,10 +390,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         problem = self._problem()
         c = centre(sums.total)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
-        if self.shrinkage is None and c.rows <= max(problem.blocks.widths):
-            shrinkage = [0.0] * len(problem.blocks)  # refused: more rows may come
+        widest = max(problem.blocks.widths)
         try:
             check_varies(variance)
+            if self.shrinkage is None and self.whiten == "full" and c.rows <= widest:
+                msg = (
+                    f"more rows than columns are needed: {c.rows} rows, {widest} columns. Remedies: more rows, or "
+                    "shrinkage in (0, 1]"
+                )
+                raise _NotYetError(msg)
             whiteners = whiteners_of(problem, c, shrinkage)
             solution = solve_moments(problem, c, whiteners)
         except (SingularCovarianceError, ConstantResponseError) as reason:
@@ -461,17 +469,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if "tensor" in problem.wanted:
             msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
             raise ValueError(msg)
-        scaled = problem.whiten is not None
-        span = row_span(
-            source,
-            problem.blocks,
-            whiten=problem.whiten == "full",
-            shrinkage=problem.shrinkage,
-            scale=scaled,
-        )
+        problem.check_width(None if source.dask else source.X.shape[0])
+        span = _row_span(problem, source)
         if span is not None:
             problem, source = problem.in_span(span), span.source
-        problem.check_width()
         blocks = problem.blocks
         own, _ = block_pairs(problem.wanted, len(blocks))
         c = centre(source.moments(blocks, own, ()))

@@ -58,6 +58,9 @@ class Problem:
     shrinkage: float | str | None
     n_selected: int | str | Mapping[str, int] | None
     selection: str
+    noise_widths: tuple[int, ...] | None = (
+        None  # columns that carry the noise, where blocks are coordinates of them
+    )
 
     def __post_init__(self) -> None:
         blocks = self.blocks
@@ -122,9 +125,10 @@ class Problem:
         )
         raise ValueError(msg)
 
-    def check_width(self) -> None:
-        """Refuse covariances too large to form."""
+    def check_width(self, n_rows: int | None = None) -> None:
+        """Refuse covariances too large to form; no more than ``n_rows`` columns of a table in memory count."""
         widest = max(self.blocks.widths)
+        widest = widest if n_rows is None else min(widest, n_rows)
         if self.whiten == "full" and widest > _WIDEST_FULL:
             msg = (
                 f"whiten='full' forms a {widest} x {widest} covariance ({8 * widest**2 / 1e9:.1f} GB); "
@@ -132,13 +136,18 @@ class Problem:
             )
             raise ValueError(msg)
 
+    def wants_span(self, n_rows: int, solver: str) -> bool:
+        """Whether a wide table is better put into coordinates of its rows; sketches of many rows need none."""
+        return self.n_selected is None and (self.whiten == "full" or solver == "exact" or n_rows <= _WIDE)
+
     def in_span(self, span: Span) -> Problem:
         """The same problem in coordinates of the rows' span."""
         if not isinstance(self.n_components, str):
             check_span(self.n_components, span.blocks.widths, span.source.X.shape[0])
         whiten = "unit" if self.whiten == "full" else "done"
         labels = list(range(span.blocks.n_features))
-        return replace(self, blocks=span.blocks, labels=labels, whiten=whiten)
+        noise = span.original.widths if whiten == "done" else None
+        return replace(self, blocks=span.blocks, labels=labels, whiten=whiten, noise_widths=noise)
 
     def choose_solver(self, solver: str) -> str:
         """The solver that "auto" stands for, checked against what is to be found."""
@@ -197,7 +206,7 @@ def shrinkages(problem: Problem, source: Source, c: CentredMoments) -> list[floa
         return [0.0] * len(blocks)
     if problem.shrinkage == "auto":
         own = [c.covariance[b, b] for b in range(len(blocks))]
-        return list(ledoit_wolf_weights(source, blocks, c.mean, own, c.count))
+        return [weight or None for weight in ledoit_wolf_weights(source, blocks, c.mean, own, c.count)]
     return [None if problem.shrinkage is None else float(problem.shrinkage)] * len(blocks)
 
 
@@ -345,7 +354,8 @@ def _rank(
         return int(problem.n_components)
     if shape is not None and problem.n_components == "auto":
         return shape[0]
-    rank = threshold_rank(unfolded, count, min(problem.counts or problem.blocks.widths))
+    limit = min(problem.counts or problem.blocks.widths)
+    rank = threshold_rank(unfolded, count, limit, problem.noise_widths)
     if rank == 0:
         _warn_no_signal()
     return max(rank, 1)
@@ -361,7 +371,7 @@ def _warn_no_signal() -> None:
 
 
 def _warn_constant(problem: Problem, variance: Array) -> None:
-    if problem.whiten == "unit":  # said before, of the original columns
+    if problem.whiten in ("unit", "done"):  # said before, of the original columns
         return
     warn_constant(variance, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
 

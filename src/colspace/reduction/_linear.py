@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import assert_all_finite, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import Blocks
+from .._overflow import overflow_error
 from .._rows import chunk_rows, is_dask
-from .._validation import check_table, feature_names, warn_constant
+from .._validation import assert_finite, check_table, feature_names, warn_constant
 from ..factor import Whitener, full_whitener
 from ._jackknife import LeftOut
 from ._source import Source, ledoit_wolf_weights
@@ -38,17 +39,24 @@ def linear_transform(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> An
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if sparse.issparse(X):
         directions = components.T.astype(np.float64)
-        return np.asarray(X @ directions - mean @ directions).astype(dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = np.asarray(X @ directions - mean @ directions).astype(dtype, copy=False)
+        if not np.isfinite(out).all():
+            raise overflow_error(X)
+        return out
     out = np.empty((X.shape[0], components.shape[0]), dtype=dtype)
     step = chunk_rows(X)
     directions = components.T.astype(np.float64, copy=False)
     for i in range(0, X.shape[0], step):
-        out[i : i + step] = (X[i : i + step] - mean) @ directions
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[i : i + step] = (X[i : i + step] - mean) @ directions
+        if not np.isfinite(out[i : i + step]).all():
+            raise overflow_error(X[i : i + step])
     return out
 
 
 def _transform_partition(X: Any, mean: NDArray[Any], components: NDArray[Any]) -> Any:
-    assert_all_finite(X, input_name="X")
+    assert_finite(X, "X")
     return linear_transform(X, mean, components).astype(components.dtype, copy=False)
 
 
@@ -150,10 +158,10 @@ def column_labels(estimator: Any) -> list[object]:
 def table_shrinkage(
     source: Source, table: Blocks, mean: Array, covariance: Array, count: float, shrinkage: Any
 ) -> float | None:
-    """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto"."""
+    """The weight of the identity in the correlation matrix: as given, or Ledoit-Wolf for "auto" (None: the least)."""
     if shrinkage != "auto":
         return None if shrinkage is None else float(shrinkage)
-    return ledoit_wolf_weights(source, table, mean, [covariance], count)[0]
+    return ledoit_wolf_weights(source, table, mean, [covariance], count)[0] or None
 
 
 def table_whitener(
@@ -166,7 +174,7 @@ def table_whitener(
 ) -> Whitener:
     """Whitener of a whole table, or of its rows' span; warns of constant columns and of a singular covariance."""
     if source.unit:
-        return full_whitener(covariance, rows, shrinkage or 0.0, unit=True, quiet=True)
+        return full_whitener(covariance, rows, shrinkage, unit=True, quiet=True)
     warn_constant(np.diag(covariance), labels)
     return full_whitener(covariance, rows, shrinkage, columns=labels, **options)
 

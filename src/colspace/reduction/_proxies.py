@@ -70,7 +70,7 @@ def make_whiteners(
     for b, name in enumerate(blocks.names):
         covariance = c.covariance[b, b]
         if whiten == "unit":
-            found.append(full_whitener(covariance, c.rows, shrinkage[b] or 0.0, unit=True, quiet=True))
+            found.append(full_whitener(covariance, c.rows, shrinkage[b], unit=True, quiet=True))
         elif whiten == "full":
             columns = [labels[i] for i in blocks.columns[b]]
             what = f"block {name!r}" if len(blocks) > 1 else "X"
@@ -147,15 +147,24 @@ def keep(unfolded: Sequence[Unfolded], supports: Sequence[Index]) -> list[Array]
     ]
 
 
-def noise_edge(unfolded: Unfolded, count: float) -> float:
+def noise_edge(rows: float, columns: float, count: float) -> float:
     """Largest singular value to expect without signal: (sqrt rows + sqrt columns)/sqrt m, 5 % added."""
-    rows, columns = unfolded.matrix.shape
     return 1.05 * float(np.sqrt(rows) + np.sqrt(columns)) / np.sqrt(count)
 
 
-def threshold_rank(unfolded: Sequence[Unfolded], count: float, limit: int) -> int:
-    """The papers' rule: count singular values above the noise, the most over blocks."""
-    ranks = [int(np.sum(singular_values(u.matrix) > noise_edge(u, count))) for u in unfolded]
+def threshold_rank(
+    unfolded: Sequence[Unfolded], count: float, limit: int, widths: Sequence[int] | None = None
+) -> int:
+    """The papers' rule: count singular values above the noise, the most over blocks.
+
+    ``widths``: of how many columns each block is, when the moments are given in coordinates of the rows' span.
+    """
+    inner = [len(u.matrix) for u in unfolded]
+    stands_for = np.append(np.divide(widths or inner, inner), 1.0)  # the last: owner -1, the linear moment
+    ranks = [
+        int(np.sum(singular_values(u.matrix) > noise_edge(width, stands_for[u.owner].sum(), count)))
+        for u, width in zip(unfolded, widths or inner, strict=True)
+    ]
     return min(max(ranks), limit)
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_blocks
 from .._containers import as_column
+from .._overflow import ColumnOverflowError
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
@@ -168,15 +169,20 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             values = values * c.y_scale.max()
         dtype = table_dtype(X)
         flat = (y if is_dask(y) else as_column(y).values).ndim == 1
-        coef = loadings @ directions.T
-        intercept = c.y_mean - coef @ self.mean_
+        with np.errstate(over="ignore", invalid="ignore"):
+            coef = loadings @ directions.T
+            intercept = c.y_mean - coef @ self.mean_
+            coef, intercept, loadings = (a.astype(dtype) for a in (coef, intercept, loadings))
+        if not all(np.isfinite(a).all() for a in (coef, intercept, loadings)):
+            msg = f"coefficients overflow {np.dtype(dtype)} ({np.finfo(dtype).max:.2g}): y is out of all proportion to X; divide y by a constant"
+            raise ColumnOverflowError(msg)
         self.n_components_ = self.n_components
         self.singular_values_ = values
         self.y_mean_ = c.y_mean
         self.components_ = directions.T.astype(dtype)
-        self.y_loadings_ = loadings.astype(dtype)
-        self.coef_ = (coef[0] if flat else coef).astype(dtype)
-        self.intercept_ = float(intercept[0]) if flat else intercept.astype(dtype)
+        self.y_loadings_ = loadings
+        self.coef_ = coef[0] if flat else coef
+        self.intercept_ = float(intercept[0]) if flat else intercept
 
         def solve(rest: TripleMoments) -> list[Array]:
             c = centre(rest)

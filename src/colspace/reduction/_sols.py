@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .._blocks import Blocks, parse_blocks
 from .._containers import as_column
-from .._response import is_gap
+from .._response import check_varies, is_gap
 from .._rows import chunk_rows, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype
@@ -296,6 +296,7 @@ def deviations(m: SlicedMoments, counts: list[int]) -> Array:
     starts = np.cumsum([0, *counts[:-1]])
     mean = np.add.reduceat(m.y, starts) / m.n_rows
     variance = np.add.reduceat(m.yy, starts) / m.n_rows - mean**2
+    check_varies(variance)
     return np.repeat(np.sqrt(variance), counts)
 
 

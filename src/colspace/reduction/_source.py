@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import assert_all_finite, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import Blocks
 from .._overflow import overflow_error
@@ -18,13 +18,14 @@ from .._response import (
     ResponseEncoder,
     check_varies,
     holds_labels,
+    is_gap,
     label_set,
     make_encoder,
     read_response,
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
-from .._validation import check_weights, checked_chunk, sample_rows
+from .._validation import assert_finite, check_weights, chunk_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
 
@@ -54,15 +55,20 @@ class Encoded:
 
     def __call__(self, X: Any, y: Any, weights: Any = None) -> Any:
         """Check, encode, add up."""
-        rest: tuple[Array, ...] = ()
+        rest: Sequence[Array] = ()
         if weights is not None:
-            rest = (np.asarray(weights, dtype=np.float64),)
-            assert_all_finite(rest[0], input_name="sample_weight")
-        y = y if self.encoder is None else self.encoder(y)
+            rest = (chunk_weights(weights),)
+            if rest[0].any():
+                X, y, *rest = weighted_rows(rest[0], X, y)
+            else:  # no row is there
+                X, y, rest = X[:0], y[:0], [rest[0][:0]]
+        if self.encoder is not None:
+            y = self.encoder(y) if len(y) else np.zeros((0, self.encoder.n_responses))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = checked_chunk(self.statistic, X, y, *rest)
-        if not all_finite(found):
-            raise overflow_error(X, self.labels)
+            found = self.statistic(X, y, *rest)
+        if not all_finite(found):  # what is not finite in X is not in its sums
+            assert_finite(X)
+            raise overflow_error(X, self.labels, y=y, sample_weight=weights)
         return found
 
 
@@ -135,17 +141,9 @@ class Source:
         if is_dask(X):
             if y is None:
                 make_encoder(None, response, caller=caller)
-            rows = sample_rows(X, y, *(() if weights is None else (weights,)))
-            Xf, yf = weighted_rows(rows[2] if len(rows) == 3 else None, *rows[:2])[:2]
-            assert_all_finite(Xf, input_name="X")
-            classes = None
-            if holds_labels(yf, response):
-                weighted = () if weights is None else (weights,)
-                classes = (
-                    sorted(reduce_rows(_weighted_labels, y, *weighted).labels)
-                    if is_dask(y)
-                    else np.unique(weighted_rows(weights, y)[0])
-                )
+            Xf, yf = sample_rows(X, y, weights=weights)
+            assert_finite(Xf, "X")
+            classes = all_classes(y, weights) if holds_labels(yf, response) else None
             encoder = make_encoder(yf, response, classes=classes, streaming=True, caller=caller, codes=codes)
             if tails:
                 warn_heavy_tails(encoder(yf))
@@ -153,8 +151,9 @@ class Source:
         if y is not None and weights is not None and not (weights > 0).all():
             check_consistent_length(X, y)
             X, y, weights = weighted_rows(weights, X, y)
-        encoder = make_encoder(y, response, caller=caller, codes=codes)
-        check_consistent_length(X, y)
+        if y is not None:
+            check_consistent_length(X, y)
+        encoder = make_encoder(y, response, caller=caller, codes=codes, weights=weights)
         Y = encoder(y)
         response_units(Y, encoder)
         check_varies(np.ptp(Y, axis=0))
@@ -175,7 +174,7 @@ class Source:
         with np.errstate(over="ignore", invalid="ignore"):
             total = reduce_rows(statistic, *arrays, chunk=chunk)
         if not all_finite(total):
-            raise overflow_error(self.X, self.labels)
+            raise overflow_error(self.X, self.labels, y=self.y, sample_weight=self.weights)
         return total
 
     def shift(self) -> Array:
@@ -241,7 +240,12 @@ def column_shift(rows: Any, labels: Sequence[object] | None = None) -> Array:
     """Medians of a sample of rows, which no single cell can move; means of a sparse one."""
     if not sparse.issparse(rows):
         step = max(1, len(rows) // 1024)
-        return np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = np.median(np.asarray(rows[::step], dtype=np.float64), axis=0)
+        if not np.isfinite(shift).all():
+            assert_finite(rows)
+            raise overflow_error(rows, labels)
+        return shift
     with np.errstate(over="ignore", invalid="ignore"):
         shift = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if not np.isfinite(shift).all():
@@ -261,10 +265,19 @@ def response_units(Y: Array, encoder: ResponseEncoder) -> tuple[Array, Array]:
     return shift, np.where(spread > 0, np.ldexp(1.0, np.minimum(np.frexp(spread)[1], 1023)), 1.0)
 
 
-def _weighted_labels(y: Any, weights: Any = None) -> Any:
-    """The labels of the rows of a chunk that count."""
+def all_classes(y: Any, weights: Any = None, *, gaps: bool = False) -> list[Any]:
+    """The class labels of the rows that count, over all partitions; ``gaps``: a row may have none."""
+    arrays = (y,) if weights is None else (y, weights)
+    return sorted(reduce_rows(partial(_labels_that_count, gaps=gaps), *arrays).labels)
+
+
+def _labels_that_count(y: Any, weights: Any = None, *, gaps: bool) -> Any:
     values = np.asarray(y)
-    return label_set(values if weights is None else values[np.asarray(weights) > 0])
+    if weights is not None:
+        values = values[np.asarray(weights) > 0]
+    if gaps:
+        values = values[[not is_gap(v) for v in values.ravel().tolist()]]
+    return label_set(values)
 
 
 def ledoit_wolf_weights(

@@ -140,7 +140,10 @@ def _coordinates(
         return np.zeros((n, 1)), np.zeros((n, 1))
     S = np.sqrt(values[kept])[::-1]
     U = U[:, kept][:, ::-1]
-    return U * S / root[:, None], U / S * root[:, None]
+    factor = U / S * root[:, None]
+    if root.all():
+        return U * S / root[:, None], factor
+    return gram @ factor, factor  # also of rows of weight zero
 
 
 def _column_chunks(

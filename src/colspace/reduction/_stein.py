@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
+from .._response import (
+    ResponseEncoder,
+    check_varies,
+    make_encoder,
+    read_response,
+    warn_heavy_tails,
+)
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import (
@@ -41,7 +47,7 @@ from ._stein_fit import (
     solve_stein,
     supervised_matrix,
 )
-from ._stein_folds import CrossFolds, FoldedPlan, held_out_rank, split_tables
+from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_sums import (
     EncodedResponse,
@@ -51,12 +57,14 @@ from ._stein_sums import (
     ScorePlan,
     SteinMoments,
     column_scale,
+    fitted_score,
     gaussian_law,
     gaussian_moments,
     known,
     labelled_rows,
+    lazy_encoder,
+    no_response,
     reduce_stein,
-    ridge_unit,
     span_law,
     stein_from_sums,
     stein_from_tables,
@@ -218,7 +226,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_consistent_length(X, rows)
             X, rows, weights = weighted_rows(weights, X, rows)
             y = None if y is None else rows
-        encoder, y = self._encoder(X, y, response)
+        encoder, y = self._encoder(X, y, response, weights=weights)
         span = self._span(X, weights)
         if span is not None:
             X = span.source.X
@@ -232,6 +240,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
         template = self._template(1, comfortable=False)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
+            return None
+        if self.order != 1 and template.location is not None:  # a point that the rows need not span
             return None
         blank = Source(X, np.zeros((X.shape[0], 1)), ResponseEncoder(), weights, column_labels(self))
         bare = isinstance(self.score_model, GaussianScore) and self.score_model.ridge in (0, "auto")
@@ -289,15 +299,16 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> GaussianPlan | ScorePlan:
         """What to add up over rows: moments for a Gaussian score, sums of scores for any other."""
         if self._gaussian():
-            return self._gaussian_plan(X, y, encoder)
-        if sparse.issparse(X):
+            return self._gaussian_plan(X, y, encoder, weights)
+        start = sample_rows(X, weights=weights)[0]
+        if sparse.issparse(start):
             msg = "only a Gaussian score keeps a sparse table sparse; use score_model='gaussian', or X.toarray()"
             raise TypeError(msg)
         weighty = self.unlabeled_weight != 0.0
         return ScorePlan(
             self._fit_score(X, weights),
             encoder,
-            np.asarray(sample_rows(X)[0], dtype=np.float64).mean(axis=0),
+            column_shift(start),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
             all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
@@ -307,28 +318,27 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return isinstance(self.score_model, ScoreModel) and self.score_model.is_given
 
     def _gaussian(self) -> bool:
-        return (
-            self.score_model == "gaussian"
-            if isinstance(self.score_model, str)
-            else isinstance(self.score_model, GaussianScore)
-        )
+        if isinstance(self.score_model, str):
+            return self.score_model == "gaussian"
+        return isinstance(self.score_model, GaussianScore)
 
     def _encoder(
-        self, X: Any, y: Any, response: Any, *, streaming: bool = False, classes: Any = None, codes: int = 3
+        self,
+        X: Any,
+        y: Any,
+        response: Any,
+        *,
+        weights: Any = None,
+        streaming: bool = False,
+        classes: Any = None,
+        codes: int = 3,
     ) -> tuple[ResponseEncoder | None, Any]:
         """How y (see read_response) is encoded (None: no labels), and y as an array with gaps."""
         if y is None:
-            if is_dask(X):
-                return None, (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
-            return None, np.full(X.shape[0], np.nan)
-        name = type(self).__name__
+            return None, no_response(X)
+        who = type(self).__name__
         if is_dask(X):
-            start = sample_rows(X, y)[1]
-            mask = labelled_rows(start)
-            if not mask.any():
-                msg = "the first partition has no labelled row; put some there, so that the response can be read"
-                raise ValueError(msg)
-            return make_encoder(known(start, mask), response, streaming=True, caller=name, codes=codes), y
+            return lazy_encoder(X, y, weights, response, caller=who, codes=codes), y
         check_consistent_length(X, y)
         mask = labelled_rows(y)
         if not mask.any():
@@ -339,7 +349,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
             codes = 2
         encoder = make_encoder(
-            labels, response, classes=classes, streaming=streaming, caller=name, codes=codes
+            labels,
+            response,
+            classes=classes,
+            streaming=streaming,
+            caller=who,
+            codes=codes,
+            weights=None if weights is None else weights[mask],
         )
         Y = encoder(labels)
         response_units(Y, encoder)
@@ -349,23 +365,22 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             warn_heavy_tails(Y)
         if streaming:
             return encoder, y
-        full = Y
-        if not mask.all():  # gaps stay gaps
-            full = np.full((len(mask), Y.shape[1]), np.nan)
-            full[mask] = Y
+        full = np.full((len(mask), Y.shape[1]), np.nan)  # gaps stay gaps
+        full[mask] = Y
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
-    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None) -> GaussianPlan:
+    def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any) -> GaussianPlan:
         own = ((0, 0),)
         weighted = own if self.order != 1 and encoder is not None else ()
-        start, labels = sample_rows(X, y)
+        start, labels = sample_rows(X, y, weights=weights)
         shift = column_shift(start, column_labels(self))
         shift_y, scale_y = np.zeros(0), np.ones(0)
         if encoder is not None:
-            if not is_dask(X):
-                labels = y
-            mask = labelled_rows(labels)
-            shift_y, scale_y = response_units(encoder(known(labels, mask)), encoder)
+            labels = labels if is_dask(X) else y
+            some = np.zeros((1, encoder.n_responses))  # units of classes are known
+            if not encoder.labels:
+                some = encoder(known(labels, labelled_rows(labels)))
+            shift_y, scale_y = response_units(some, encoder)
         plan = TriplePlan((slice(0, X.shape[1]),), None, shift, shift_y, own, weighted, scale_y=scale_y)
         return GaussianPlan(plan, encoder)
 
@@ -373,20 +388,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.score_model, str):
             score, self.held_out_log_density_ = choose_score(X, rng=self.random_state, sample_weight=weights)
             return score
-        score = clone(self.score_model)
-        rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
-        if is_dask(X) and score.is_given:
-            score.fit(rows)
-        else:
-            score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
-        shape = np.shape(score.score_function(rows))
-        if shape != rows.shape:
-            msg = (
-                f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
-                f"score per row and column, {rows.shape}"
-            )
-            raise ValueError(msg)
-        return score
+        return fitted_score(clone(self.score_model), X, weights)
 
     def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
         if encoder is None or self.unlabeled_weight == "paper":
@@ -394,37 +396,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if isinstance(self.unlabeled_weight, str):
             return not labelled_rows(y).all()
         return self.unlabeled_weight > 0
-
-    def _copy_names(self, other: Any) -> None:
-        """Take over the table that another estimator has checked."""
-        self.n_features_in_ = other.n_features_in_
-        if hasattr(other, "feature_names_in_"):
-            self.feature_names_in_ = other.feature_names_in_
-
-    def _folds_of(self, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
-        """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
-        # folds of classes are stratified, so that two codes differ from numbers, too
-        encoder, y = self._encoder(X, y, self.response, codes=2)
-        assert encoder is not None
-        span = self._span(X, weights, ridged=True)
-        if span is not None:
-            X = span.source.X
-        plan = self._gaussian_plan(X, y, encoder)
-        labels = None if span is not None else column_labels(self)
-        if is_dask(X):
-            if not isinstance(cv, Integral):
-                msg = f"cv={cv!r}: folds of a Dask collection are dealt out in turn; give their number"
-                raise TypeError(msg)
-            tables = reduce_stein(FoldedPlan(plan, int(cv)), X, y, weights, labels)
-        else:
-            tables = split_tables(plan, X, y, weights, cv, labels)
-        _, covariance, _ = gaussian_moments(tables.whole)
-        if span is not None:
-            scale, unit = np.ones(X.shape[1]), span.unit
-        else:
-            scale = column_scale(covariance, standardize=self.standardize)
-            unit = ridge_unit(covariance, standardize=self.standardize)
-        return CrossFolds(tables, scale, unit, encoder.labels, self.n_features_in_)
 
     def _finish_sums(
         self,
@@ -438,6 +409,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> Self:
         self.score_model_: ScoreModel | None
         sums = groups.total
+        law: Law | None = None
         if isinstance(plan, ScorePlan):
             moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
             ridge = 0.0
@@ -458,7 +430,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        r = self._rank(plan, X, y, weights, frame, moments.scale, span)
+        r = self._rank(plan, X, y, weights, frame, moments.scale, law)
         solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
         directions = self._finish(moments, solution, r, span)
         options = settled(self._options(), moments, frame, labels, self.n_features_in_)
@@ -514,7 +486,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
 
     def _rank(
-        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, span: Span | None
+        self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, law: Law | None
     ) -> int:
         """The number of directions, by held-out error of the moments when it is to be found."""
         if not isinstance(self.n_components, str):
@@ -522,7 +494,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not frame.supervised or is_dask(X):
             msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
             raise ValueError(msg)
-        law = None if isinstance(plan, ScorePlan) else self._law(reduce_stein(plan, X, y, weights), span)[0]
 
         def matrix(rows: Any) -> Array:
             w = None if weights is None else weights[rows]
@@ -533,7 +504,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 moments = stein_from_tables(statistic, law, scale)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
-        return held_out_rank(matrix, X.shape[0], _FOLDS)
+        return held_out_rank(matrix, labelled_rows(y), _FOLDS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,12 +17,20 @@ from .._sklearn_compat import StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights
 from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
-from ._linear import LinearReductionMixin
+from ._linear import LinearReductionMixin, column_labels
+from ._source import weighted_rows
 from ._stein import SteinReduction
 from ._stein_fit import response_rank
-from ._stein_folds import fold_errors
+from ._stein_folds import CrossFolds, FoldedPlan, fold_errors, split_tables
 from ._stein_path import ZERO_RIDGE
-from ._stein_sums import labelled_rows, stein_from_tables
+from ._stein_sums import (
+    column_scale,
+    gaussian_moments,
+    labelled_rows,
+    reduce_stein,
+    ridge_unit,
+    stein_from_tables,
+)
 
 Array = NDArray[np.float64]
 
@@ -112,25 +121,28 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         X : array, DataFrame, CSR matrix, Dask array or dataframe
         y : array (n,), array (n, q) or class labels; rows that are NaN are unlabelled
         sample_weight : array (n,), optional
-            A weight of two counts a row twice, zero leaves it out; folds are of rows.
+            A weight of two counts a row twice, zero leaves it out; folds are of rows. A splitter sees all labelled
+            rows, those of weight zero among them.
         """
         X = check_table(self, X, reset=True, min_rows=2)
         if y is None:
             make_encoder(None, self.response, caller=type(self).__name__)
-        ridges = np.asarray(self.ridges, dtype=np.float64)
-        weights = np.asarray(self.weights, dtype=np.float64)
-        check_grid("ridges", ridges)
-        check_grid("weights", weights)
+        ridges, weights = check_grid("ridges", self.ridges), check_grid("weights", self.weights)
         row_weights = check_weights(sample_weight, X)
+        cv = 5 if self.cv is None else self.cv
         y, response = read_response(y, self.response)
         if not is_dask(X):
             check_consistent_length(X, y)
+            if isinstance(cv, int | np.integer):  # a splitter may number the rows as they are
+                X, y, row_weights = weighted_rows(row_weights, X, y)
             if (known := labelled_rows(y).sum()) < 2:
                 msg = f"{known} labelled row(s): cross-validation needs at least two (n_samples={X.shape[0]})"
                 raise ValueError(msg)
         model = self._model("auto", 0.0, response)
-        model._copy_names(self)
-        folds = model._folds_of(X, y, row_weights, self.cv)
+        model.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        folds = folds_of(model, X, y, row_weights, cv)
         labeled, rest = folds.tables.whole.labeled, folds.tables.whole.rest
         if (ridges == 0).any() and labeled.rows + rest.rows <= self.n_features_in_:
             raise SingularCovarianceError(ZERO_RIDGE)
@@ -171,8 +183,36 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         )
 
 
-def check_grid(name: str, values: Array) -> None:
-    """Refuse a grid that is empty or has a value below zero."""
-    if values.ndim != 1 or not values.size or not (values >= 0).all():
+def check_grid(name: str, given: Any) -> Array:
+    """A grid as numbers; refuses one that is empty or has a value below zero."""
+    values = np.asarray(given)
+    if values.ndim != 1 or values.dtype.kind not in "iuf" or not values.size or not (values >= 0).all():
         msg = f"{name}={values.tolist()}: give one or more values of at least 0"
         raise ValueError(msg)
+    return values.astype(np.float64)
+
+
+def folds_of(model: SteinReduction, X: Any, y: Any, weights: Any, cv: Any) -> CrossFolds:
+    """Moments of a validated table by folds of its labelled rows, for a Gaussian score, in one pass."""
+    # folds of classes are stratified, so that two codes differ from numbers, too
+    encoder, y = model._encoder(X, y, model.response, weights=weights, codes=2)
+    assert encoder is not None
+    span = model._span(X, weights, ridged=True)
+    if span is not None:
+        X = span.source.X
+    plan = model._gaussian_plan(X, y, encoder, weights)
+    labels = None if span is not None else column_labels(model)
+    if is_dask(X):
+        if not isinstance(cv, Integral):
+            msg = f"cv={cv!r}: folds of a Dask collection are dealt out in turn; give their number"
+            raise TypeError(msg)
+        tables = reduce_stein(FoldedPlan(plan, int(cv)), X, y, weights, labels)
+    else:
+        tables = split_tables(plan, X, y, weights, cv, labels)
+    _, covariance, _ = gaussian_moments(tables.whole)
+    if span is not None:
+        scale, unit = np.ones(X.shape[1]), span.unit
+    else:
+        scale = column_scale(covariance, standardize=model.standardize)
+        unit = ridge_unit(covariance, standardize=model.standardize)
+    return CrossFolds(tables, scale, unit, encoder.labels, model.n_features_in_)

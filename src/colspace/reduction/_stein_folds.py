@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
+from ..factor import eigh
 from ..moments import TripleMoments
 from ._proxies import held_out_gain
 from ._stein_fit import SteinOptions
@@ -19,6 +20,7 @@ from ._stein_path import GaussianPath
 from ._stein_sums import (
     GaussianPlan,
     GaussianTables,
+    Mask,
     labelled_rows,
     reduce_stein,
     split_response,
@@ -30,10 +32,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FoldedTables:
-    """Moments of the held-out rows of each fold, and of all rows."""
+    """Moments of the held-out rows of each fold, and of all rows.
+
+    ``unused``: of the labelled rows that a fold does not train on, where they are not just the held-out ones.
+    """
 
     parts: tuple[TripleMoments, ...]
     whole: GaussianTables
+    unused: tuple[TripleMoments, ...] = ()
 
     def __add__(self, other: FoldedTables) -> FoldedTables:
         parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
@@ -51,7 +57,7 @@ class FoldedPlan:
         """Statistic of one chunk."""
         y = np.asarray(y)
         mask, _ = split_response(y, self.plan.encoder, len(self.plan.plan.shift_y))
-        rows = np.flatnonzero(mask)
+        rows = np.flatnonzero(mask if weights is None else mask & (weights > 0))
 
         def part(chosen: Any) -> GaussianTables:
             return self.plan(X[chosen], y[chosen], None if weights is None else weights[chosen])
@@ -81,17 +87,24 @@ def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labe
     if plan.encoder.labels:
         target = target[:, 0] if target.shape[1] == 1 else target.argmax(axis=1)
     splitter = check_cv(cv, target, classifier=plan.encoder.labels)
-    if splitter.get_n_splits(rows, target) > rows.size > 1:
-        splitter = check_cv(rows.size)
+    most = int(np.unique(target, return_counts=True)[1].max()) if plan.encoder.labels else rows.size
+    if (n_splits := splitter.get_n_splits(rows, target)) > most and rows.size > 1:
+        splitter = (
+            check_cv(most, target, classifier=True)
+            if 1 < most < rows.size
+            else check_cv(min(n_splits, rows.size))
+        )
 
     def part(chosen: Any) -> GaussianTables:
         return reduce_stein(plan, X[chosen], y[chosen], None if weights is None else weights[chosen], labels)
 
     whole = reduce_stein(plan, X, y, weights, labels)
-    parts: tuple[TripleMoments, ...] = ()
-    if rows.size > 1:
-        parts = tuple(part(rows[test]).labeled for _, test in splitter.split(rows, target))
-    return FoldedTables(parts, whole)
+    parts, unused = [], []
+    for train, test in splitter.split(rows, target) if rows.size > 1 else ():
+        left_out = np.setdiff1d(np.arange(rows.size), train)
+        parts.append(part(rows[test]).labeled)
+        unused.append(parts[-1] if np.array_equal(left_out, np.sort(test)) else part(rows[left_out]).labeled)
+    return FoldedTables(tuple(parts), whole, tuple(unused))
 
 
 def fold_errors(
@@ -102,10 +115,13 @@ def fold_errors(
     y_scale = whole.labeled.y_deviation / whole.labeled.scale_y
     errors = np.zeros((len(widths), len(ridges), len(weights)))
     count = sum(part.count for part in folds.tables.parts)
-    for held_out in folds.tables.parts:
+    parts = folds.tables.parts
+    for held_out, unused in zip(parts, folds.tables.unused or parts, strict=True):
         if held_out.count == 0:
             continue
-        tables = whole.unlabel(held_out)
+        tables = whole.unlabel(unused)
+        if tables.labeled.count <= 0:  # every row that counts is held out
+            continue
         path = GaussianPath(
             stein_from_tables(tables, None, folds.scale), options, folds.labels, folds.n_columns
         )
@@ -147,7 +163,9 @@ def read_out_error(train: LinearSums, test: LinearSums, directions: Array, y_sca
     n = train.count
     zz = directions.T @ train.zz @ directions / n - np.outer(mz, mz)
     zy = directions.T @ train.zy / n - np.outer(mz, my)
-    B = np.linalg.lstsq(zz, zy, rcond=1e-12)[0]
+    values, vectors = eigh(zz, what="the covariance of an embedding")
+    kept = vectors[:, values > 1e-12 * values[-1]]
+    B = kept / values[values > 1e-12 * values[-1]] @ (kept.T @ zy)
     z = directions.T @ test.z
     out_zz = (
         directions.T @ test.zz @ directions
@@ -161,11 +179,14 @@ def read_out_error(train: LinearSums, test: LinearSums, directions: Array, y_sca
     return float(np.sum(np.maximum(error, 0.0) / y_scale**2))
 
 
-def held_out_rank(matrix: Callable[[Any], Array], n_rows: int, n_folds: int) -> int:
-    """The number of directions with the least held-out squared error of moments; ``matrix(rows)`` gives them."""
+def held_out_rank(matrix: Callable[[Any], Array], labelled: Mask, n_folds: int) -> int:
+    """The number of directions with the least held-out squared error of moments; ``matrix(rows)`` gives them.
+
+    Labelled rows are dealt out in turn; the others, which have no part in the moments, go along.
+    """
     errors: Array | None = None
     for fold in range(n_folds):
-        held_out = np.arange(n_rows) % n_folds == fold
+        held_out = np.cumsum(labelled) % n_folds == fold
         train, test = matrix(~held_out), matrix(held_out)
         gain = held_out_gain([train], [test], min(train.shape))
         errors = gain if errors is None else errors + gain

@@ -62,7 +62,8 @@ class GaussianPath:
             weights = [0.0] * len(weights)
         norm = spectral_norm(labeled)
         return [
-            diagonal_plus(labeled, weight * norm * block / block.max(), r, self.values) for weight in weights
+            diagonal_plus(labeled, weight * norm * block / (block.max() or 1.0), r, self.values)
+            for weight in weights
         ]
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._overflow import overflow_error
-from .._response import ResponseEncoder, is_gap
+from .._overflow import ColumnOverflowError, overflow_error
+from .._response import ResponseEncoder, holds_labels, is_gap, make_encoder
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
-from .._validation import ConstantColumnWarning
+from .._validation import ConstantColumnWarning, sample_rows
 from ..factor import eigh
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
-from ._source import Encoded
+from ._source import Encoded, all_classes
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,6 +41,27 @@ def labelled_rows(y: Any) -> Mask:
         )
         raise ValueError(msg)
     return ~gaps.any(axis=1)
+
+
+def no_response(X: Any) -> Any:
+    """A gap for each row of X, where its rows are."""
+    if is_dask(X):
+        return (X[:, 0] if hasattr(X, "chunks") else X[X.columns[0]]) * np.nan
+    return np.full(X.shape[0], np.nan)
+
+
+def lazy_encoder(
+    X: Any, y: Any, weights: Any, response: Any, *, caller: str, codes: int | None
+) -> ResponseEncoder:
+    """The encoder of a y beside a Dask collection: as its first partition has it, with the classes of all."""
+    start = sample_rows(X, y, weights=weights)[1]
+    mask = labelled_rows(start)
+    if not mask.any():
+        msg = "the first partition has no labelled row; put some there, so that the response can be read"
+        raise ValueError(msg)
+    some = known(start, mask)
+    classes = all_classes(y, weights, gaps=True) if holds_labels(some, response) else None
+    return make_encoder(some, response, classes=classes, streaming=True, caller=caller, codes=codes)
 
 
 def known(y: Any, mask: Mask) -> Any:
@@ -219,13 +240,18 @@ def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> 
         third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
         second = (third if law is None else law.precision @ third @ law.precision) * unit[:, None, None]
     standard = covariance / scale / scale[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_covariance = (m.yy / k - np.outer(dy, dy)) * unit * unit[:, None]
+    if not np.isfinite(y_covariance).all():
+        msg = f"y spreads over {unit.max():g}, and squares of that overflow float64 (1.8e308); divide y by a constant"
+        raise ColumnOverflowError(msg)
     return SteinMoments(
         count=m.count + tables.rest.count,
         n_labeled=m.count,
         mean=mean,
         scale=scale,
         covariance=standard,
-        y_covariance=(m.yy / k - np.outer(dy, dy)) * unit * unit[:, None],
+        y_covariance=y_covariance,
         first=(cross if law is None else law.precision @ cross) * unit,
         second=second,
         unlabeled=standard if law is None else law.precision @ standard,
@@ -332,5 +358,22 @@ def reduce_stein(
     with np.errstate(over="ignore", invalid="ignore"):
         total = reduce_rows(plan, *arrays, chunk=chunk or stein_rows(X.shape[1]))
     if not all_finite(total):
-        raise overflow_error(X, labels)
+        raise overflow_error(X, labels, sample_weight=weights)
     return total
+
+
+def fitted_score(score: ScoreModel, X: Any, weights: Any) -> ScoreModel:
+    """The score model fitted to rows (a given law needs none), after a look at what it returns."""
+    rows = np.asarray(sample_rows(X)[0][:2] if is_dask(X) else X[:2])
+    if is_dask(X) and score.is_given:
+        score.fit(rows)
+    else:
+        score = score.fit(X) if weights is None else score.fit(X, sample_weight=weights)
+    shape = np.shape(score.score_function(rows))
+    if shape != rows.shape:
+        msg = (
+            f"score_function of {type(score).__name__} gave shape {shape} for {len(rows)} rows; it must give one "
+            f"score per row and column, {rows.shape}"
+        )
+        raise ValueError(msg)
+    return score

@@ -107,7 +107,8 @@ def refuse_dask(X: Any, who: str, reason: str = "") -> None:
 def per_row(values: Any, n: int, name: str) -> Array:
     """One or several finite numbers per row: n, or n x k."""
     values = as_column(values, name).values
-    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=0)
     if values.ndim not in (1, 2) or len(values) != n:
         msg = f"{name} has shape {values.shape}, but X has {n} rows: shape ({n},) or ({n}, k) is needed"
         raise ValueError(msg)

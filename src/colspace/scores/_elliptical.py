@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_array
 
+from .._overflow import finite_result
 from ..factor import eigh
 from ..moments import weighted_gram
 from ._base import Array, ScoreModel, per_row
@@ -59,18 +60,21 @@ class EllipticalScore(ScoreModel):
         Z = (self._checked(X) - self.location_) @ self._root.T
         return Z, np.einsum("ij,ij->i", Z, Z)
 
+    @finite_result
     def score_function(self, X: Any) -> Array:
         """The scores of rows, n x p."""
         Z, Q = self._whitened(X)
         Z *= self._factors(Q)[0][:, None]
         return Z @ self._root
 
+    @finite_result
     def first_moment(self, X: Any, Y: Array) -> Array:
         """Sum over rows of s(x) y', p x q; the scores are not formed."""
         Z, Q = self._whitened(X)
         Y = per_row(Y, len(Z), "Y")
         return self._root.T @ (Z.T @ (Y.T * self._factors(Q)[0]).T)
 
+    @finite_result
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x): p x p for one weight per row, k x p x p for weights n x k."""
         Z, Q = self._whitened(X)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from .._overflow import finite_result
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import feature_names
 from ..factor import SingularCovarianceError, eigh, matrix_rank
@@ -160,15 +161,18 @@ class GaussianScore(EllipticalScore):
             )
         return ridge
 
+    @finite_result
     def score_function(self, X: Any) -> Array:
         """The scores of rows, n x p."""
         return (self._checked(X) - self.location_) @ self.precision_
 
+    @finite_result
     def first_moment(self, X: Any, Y: Array) -> Array:
         """Sum over rows of s(x) y', p x q; one product with the rows, the scores are not formed."""
         X = self._checked(X)
         return self.precision_ @ ((X - self.location_).T @ per_row(Y, len(X), "Y"))
 
+    @finite_result
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x): p x p for one weight per row, k x p x p for weights n x k."""
         centred = self._checked(X) - self.location_

@@ -12,7 +12,7 @@ from scipy.special import kve
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._base import Array
-from ._mixture import MixtureScore, climb
+from ._mixture import COLLAPSED, NARROWEST, MixtureScore, climb
 
 # range of sqrt(chi psi), in units of lambda = (p + 1) / 2: a cusp at one end, a Gaussian at the other
 OMEGA_RANGE = (1e-3, 1e3)
@@ -108,7 +108,10 @@ class HyperbolicShape:
             in_chi, in_psi = np.exp(u @ D)
             return replace(self, chi=self.chi * float(in_chi), psi=self.psi * float(in_psi))
 
-        return climb(at, Q, share, D, bounds)
+        found = climb(at, Q, share, D, bounds)
+        if found.chi < NARROWEST * found.psi or found.chi < NARROWEST:
+            raise ValueError(COLLAPSED)
+        return found
 
 
 class HyperbolicScore(MixtureScore[HyperbolicShape]):

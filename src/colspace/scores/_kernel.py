@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._overflow import finite_result
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import feature_names
@@ -343,11 +344,13 @@ class KernelScore(ScoreModel):
             kernel, curl_free, self._inside(self.centres_), self.coef_, self.zeta_coef_, self.shares_
         )
 
+    @finite_result
     def score_function(self, X: Any) -> Array:
         """The scores s = -g of rows, n x p."""
         X = self._checked(X)
         return -self._outside(self._fitted_field()(self._inside(X)))
 
+    @finite_result
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x), T = g g' + grad g (its symmetric part with the diagonal kernel)."""
         X = self._checked(X)

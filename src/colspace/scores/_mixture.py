@@ -32,6 +32,12 @@ from ._standard import (
 # the spread of the fitted law may shrink to this part of the sample's standard deviation, not further
 _SMALLEST_SPREAD = 1e-10
 
+NARROWEST = 1e-100  # squared width of a law, in variances
+COLLAPSED = (
+    "so many rows of X are equal that the likelihood has no maximum: the law's width goes to zero. Remedies: drop columns "
+    "that hold one value nearly everywhere, or use GaussianScore"
+)
+
 
 class Shape(Protocol):
     """The shape of a variance mixture: what it adds to a location and a dispersion matrix."""
@@ -278,6 +284,8 @@ class MixtureScore(EllipticalScore, Generic[S]):
             tol=self.tol,
             max_iter=self.max_iter,
         )
+        if not np.isfinite(fit.path).all():
+            raise ValueError(COLLAPSED)
         if not fit.converged:
             warnings.warn(
                 f"EM has not converged: the mean log-likelihood still grew by {fit.path[-1] - fit.path[-2]:.3g} in "

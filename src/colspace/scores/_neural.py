@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._overflow import finite_result
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import feature_names
@@ -255,6 +256,7 @@ class NeuralScore(ScoreModel):
         torch = _import_torch()
         return torch, [torch.from_numpy(w) for w in self.weights_], Z
 
+    @finite_result
     def score_function(self, X: Any) -> Array:
         """The scores s = -g of rows, n x p."""
         torch, weights, Z = self._standardised(X)
@@ -267,6 +269,7 @@ class NeuralScore(ScoreModel):
         scores[:, self._varying] = out / -self.scale_[self._varying]
         return scores
 
+    @finite_result
     def second_moment(self, X: Any, weights: Array) -> Array:
         """Sum over rows of w T(x), T = g g' + grad g, its symmetric part; one backward pass per column."""
         torch, network, Z = self._standardised(X)

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky
-from sklearn.utils.validation import assert_all_finite
 
 from .._rows import is_dask, reduce_rows
-from .._validation import ConstantColumnWarning
+from .._validation import ConstantColumnWarning, assert_finite
 from ..factor import SingularCovarianceWarning
 from ..moments import Additive, weighted_gram
 
@@ -133,11 +132,11 @@ def pass_over(statistic: Any, X: Any, weight: Any) -> Any:
 def _checked_rows(statistic: Any, X: Any, w: Any = None) -> Any:
     """The statistic of a chunk whose rows and weights have been looked at."""
     X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-    assert_all_finite(X, input_name="X")
+    assert_finite(X, "X")
     if w is None:
         return statistic(X)
     w = np.asarray(w, dtype=np.float64).ravel()
-    assert_all_finite(w, input_name="sample_weight")
+    assert_finite(w, "sample_weight")
     if (w < 0).any():
         msg = f"sample_weight has the value {w.min():g}; weights must be at least 0"
         raise ValueError(msg)

@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from ._base import Array
-from ._mixture import MixtureScore, climb
+from ._mixture import COLLAPSED, NARROWEST, MixtureScore, climb
 
 DF_RANGE = (2.05, 200.0)
 
@@ -31,7 +31,7 @@ class StudentShape:
         """Log density without the determinant, at squared distances Q."""
         half = 0.5 * (self.df + self.p)
         constant = gammaln(half) - gammaln(0.5 * self.df) - 0.5 * self.p * np.log(np.pi * self.tau)
-        return constant - half * np.log1p(Q / self.tau)
+        return constant - half * _log_ratio(Q, self.tau)
 
     def weights(self, Q: Array) -> Array:
         """E[1/w | x]."""
@@ -41,7 +41,7 @@ class StudentShape:
         """Gradient of the mean log density in log(df - 2) and log(tau / (df - 2))."""
         half = 0.5 * (self.df + self.p)
         in_df = 0.5 * (
-            digamma(half) - digamma(0.5 * self.df) - np.average(np.log1p(Q / self.tau), weights=share)
+            digamma(half) - digamma(0.5 * self.df) - np.average(_log_ratio(Q, self.tau), weights=share)
         )
         in_tau = half * np.average(Q / (self.tau + Q), weights=share) - 0.5 * self.p
         return np.array([(self.df - 2) * in_df + in_tau, in_tau])
@@ -63,7 +63,21 @@ class StudentShape:
             in_df, in_scale = np.exp(u @ directions)
             return replace(self, df=2 + (self.df - 2) * float(in_df), tau=self.tau * float(in_df * in_scale))
 
-        return climb(at, Q, share, directions, [b for b, f in zip(bounds, free, strict=True) if f])
+        found = climb(at, Q, share, directions, [b for b, f in zip(bounds, free, strict=True) if f])
+        if found.tau < NARROWEST:
+            raise ValueError(COLLAPSED)
+        return found
+
+
+def _log_ratio(Q: Array, tau: float) -> Array:
+    """log(1 + Q / tau), also where the ratio overflows."""
+    with np.errstate(over="ignore"):
+        ratio = Q / tau
+    far = np.isinf(ratio)
+    found: Array = np.log1p(np.where(far, 0.0, ratio))
+    if far.any():
+        found[far] = np.log(Q[far]) - np.log(tau)
+    return found
 
 
 class StudentScore(MixtureScore[StudentShape]):
