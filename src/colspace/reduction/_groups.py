@@ -61,6 +61,8 @@ def too_much(what: str, size: int) -> str:
 def deal(X: Any, k: int) -> list[tuple[int, NDArray[np.intp]]]:
     """Rows of a chunk dealt to k groups: pairs (group, its rows in order), parts of equal size but for one row."""
     m = X.shape[0]
+    if m == 0:
+        return [(0, np.arange(0))]
     some = X[:: max(1, m // 8)]
     some = some.toarray() if sparse.issparse(some) else np.asarray(some)
     seed = zlib.crc32(np.ascontiguousarray(some, dtype=np.float64).tobytes())
@@ -70,10 +72,10 @@ def deal(X: Any, k: int) -> list[tuple[int, NDArray[np.intp]]]:
     return [((first + i) % k, np.sort(rows)) for i, rows in enumerate(parts)]
 
 
-def _take(a: Any, rows: NDArray[np.intp]) -> Any:
-    """Rows of an array; those of a table of floats last until the next."""
+def _take(a: Any, rows: NDArray[np.intp], number: int) -> Any:
+    """Rows of an array; those of a table of floats last until the next rows of the array of that number."""
     if isinstance(a, np.ndarray) and a.ndim == 2 and a.dtype == np.float64:
-        out = workspace(f"dealt {a.shape[1]}", (len(rows), a.shape[1]))
+        out = workspace(f"dealt {number}", (len(rows), a.shape[1]))
         return np.take(a, rows, axis=0, out=out, mode="clip")
     return a[rows]
 
@@ -118,7 +120,7 @@ class Grouped:
     def pieces(self, *arrays: Any) -> Any:
         """One group of the chunk after the other."""
         for place, (i, rows) in enumerate(deal(arrays[0], self.k)):
-            mine = tuple(_take(a, rows) for a in arrays)
+            mine = tuple(_take(a, rows, n) for n, a in enumerate(arrays))
             extra = self.extra(*mine) if self.extra is not None and place == 0 else None
             yield Groups({i: self.statistic(*mine)}, extra)
 

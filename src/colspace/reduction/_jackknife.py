@@ -16,6 +16,7 @@ from .._blocks import Blocks
 from ..factor import svd
 from ..moments import TripleMoments
 from ._groups import GROUP_BYTES, GroupSums, too_much, with_cross
+from ._span import Span
 
 Array = NDArray[np.float64]
 
@@ -57,6 +58,10 @@ class LeftOut:
             tuple(whole(b, D) for b, D in enumerate(stacks)) for stacks in (self.directions, self.halves)
         )
         return replace(self, directions=found, halves=halves)
+
+    def lifted(self, span: Span) -> LeftOut:
+        """The same for the original columns, from coordinates of the rows' span."""
+        return self.mapped(span.loadings, span.original.widths)
 
     def squares(self, D: Array, jumps: Array | None) -> Array:
         r"""Jackknife sum of squares of quantities without each group (groups x ...), cell by cell.

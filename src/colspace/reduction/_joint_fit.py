@@ -195,7 +195,7 @@ class Solution:
             scale=span.deviation[order],
             loadings=[span.loadings(b, L) for b, L in enumerate(self.loadings)],
             supports=[np.arange(w) for w in span.original.widths],
-            left=self.left.mapped(span.loadings, span.original.widths),
+            left=self.left.lifted(span),
         )
 
 

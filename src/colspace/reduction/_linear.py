@@ -219,4 +219,4 @@ class Table:
 
     def lifted(self, left: LeftOut) -> LeftOut:
         """Directions without groups of rows, for the original columns."""
-        return left if self.span is None else left.mapped(self.span.loadings, self.original.widths)
+        return left if self.span is None else left.lifted(self.span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -116,21 +117,17 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
         booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
     n_groups : int or None, default=20
-        Groups of rows for errors of the directions (Gaussian score), from sums that the same pass keeps; see
-        JointReduction.
+        Groups of rows for errors of the directions (Gaussian score), from sums of the same pass; see JointReduction.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
-    components_error_ : ndarray (n_components, n_features), or None
-        Standard errors by the delete-one-group jackknife.
-    expected_error_ : float, or None
-        Expected NSEE (`colspace.metrics.nsee`) of the space.
-    n_groups_ : int
-    errors_note_ : str
-        Why there are no errors; empty when there are.
+    components_error_, expected_error_ : ndarray (n_components, n_features) and float, or None
+        Standard errors by the delete-one-group jackknife, and expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_, errors_note_ : int, str
+        Groups in use; why there are no errors, empty when there are.
     singular_values_ : ndarray (n_components,)
     score_model_ : ScoreModel or None
         The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
@@ -436,9 +433,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         options = settled(self._options(), moments, frame, labels, self.n_features_in_)
         law_of = partial(self._law, span=span, chosen=self._template_of(sums) if not groups.note else None)
         left = stein_left_out(groups, moments, frame, solution, options, labels, self.n_features_in_, law_of)
-        if span is not None:
-            left = left.mapped(span.loadings, span.original.widths)
-        store_errors(self, left, directions)
+        store_errors(self, left if span is None else left.lifted(span), directions)
         return self
 
     def _template_of(self, tables: GaussianTables) -> GaussianScore:
@@ -476,14 +471,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return directions
 
     def _options(self) -> SteinOptions:
-        return SteinOptions(
-            self.n_components,
-            self.order,
-            self.whiten,
-            self.whiten_response,
-            self.combine,
-            self.unlabeled_weight,
-        )
+        return SteinOptions(*(getattr(self, option.name) for option in fields(SteinOptions)))
 
     def _rank(
         self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, law: Law | None
