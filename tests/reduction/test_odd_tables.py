@@ -272,7 +272,7 @@ def test_what_overflows_is_named(estimator, tall):
     far = np.where(np.arange(60) == 50, -1e200, y)
     with pytest.raises(ValueError, match="y holds -1e\\+200, and sums of squares"):
         clone(estimator).fit(da.from_array(X, chunks=(20, 4)), da.from_array(far, chunks=20))
-    with pytest.raises(ValueError, match="sample_weight holds 1e\\+308"):
+    with pytest.raises(ValueError, match="sample_weight goes up to 1e\\+308"):
         clone(estimator).fit(X, y, sample_weight=np.full(60, 1e308))
     cell = X.copy()
     cell[2, 1] = -1e200

@@ -88,11 +88,9 @@ def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labe
         target = target[:, 0] if target.shape[1] == 1 else target.argmax(axis=1)
     splitter = check_cv(cv, target, classifier=plan.encoder.labels)
     most = int(np.unique(target, return_counts=True)[1].max()) if plan.encoder.labels else rows.size
-    if (n_splits := splitter.get_n_splits(rows, target)) > most and rows.size > 1:
+    if isinstance(cv, int | np.integer) and cv > most and rows.size > 1:
         splitter = (
-            check_cv(most, target, classifier=True)
-            if 1 < most < rows.size
-            else check_cv(min(n_splits, rows.size))
+            check_cv(most, target, classifier=True) if 1 < most < rows.size else check_cv(min(cv, rows.size))
         )
 
     def part(chosen: Any) -> GaussianTables:
