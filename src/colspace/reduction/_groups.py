@@ -120,9 +120,13 @@ class Grouped:
     def pieces(self, *arrays: Any) -> Any:
         """One group of the chunk after the other."""
         for place, (i, rows) in enumerate(deal(arrays[0], self.k)):
-            mine = tuple(_take(a, rows, n) for n, a in enumerate(arrays))
-            extra = self.extra(*mine) if self.extra is not None and place == 0 else None
-            yield Groups({i: self.statistic(*mine)}, extra)
+            extra = self.extra(*self._rows(arrays, rows)) if self.extra is not None and place == 0 else None
+            yield Groups({i: self.statistic(*self._rows(arrays, rows))}, extra)
+
+    @staticmethod
+    def _rows(arrays: tuple[Any, ...], rows: NDArray[np.intp]) -> tuple[Any, ...]:
+        """Copies of rows, which the statistic may write into."""
+        return tuple(_take(a, rows, n) for n, a in enumerate(arrays))
 
 
 @dataclass(frozen=True)
