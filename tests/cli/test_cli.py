@@ -150,7 +150,7 @@ def test_reduce_warnings_are_lines_on_stderr(files):
         (["t.csv", "-y", "y", "--id", "q"], "no column is called 'q'"),
         (["t.csv", "-y", "y", "--drop", "z", "-r", "11"], "--components 11 is more than the 10 columns"),
         (["t.csv", "-y", "y", "--drop", "z", "--select", "3"], "use --whiten diagonal (or none)"),
-        (["t.csv", "-y", "y", "--drop", "z", "--moments", "odd"], "--moments odd: choose 'all'"),
+        (["t.csv", "-y", "y", "--drop", "z", "--moments", "odd"], "--moments odd: choose 'auto', 'all'"),
         (["t.csv", "-y", "y", "--drop", "z", "--moments", "odd, joint"], "--moments odd,joint: choose"),
         (["t.csv", "-y", "y", "--drop", "z", "--shrinkage", "2"], "Error: --shrinkage must be a float"),
         (["t.csv", "-y", "z", "--drop", "y", "--rank-response"], "--rank-response needs numbers"),

@@ -87,7 +87,7 @@ def with_scale(model, scale):
 def test_loadings_have_error_bars(fitted):
     _, X, y = fitted
     X, y = X[:150], y[:150]  # few rows: not every loading is sure
-    model = JointReduction(2, blocks={"a": "a*", "b": "b*"}).fit(X, y)
+    model = JointReduction(2, blocks={"a": "a*", "b": "b*"}, moments="all").fit(X, y)
     display = LoadingsDisplay.from_estimator(model, X, n_features=6)
     frame = display.frame().query("block == 'a'")
     at = [list(X.columns).index(f) for f in frame["feature"]]

@@ -71,7 +71,7 @@ def test_all_is_the_three_moments_side_by_side(data):
     for block, other, C, name in ((a, b, Ca, "a"), (b, a, Cb, "b")):
         parts = [(block.T @ v)[:, None], (block * v[:, None]).T @ other, (block * v[:, None]).T @ block]
         U = np.linalg.svd(np.hstack(parts) / len(y))[0][:, :2]
-        model = JointReduction(2, blocks=blocks).fit(X, y)
+        model = JointReduction(2, blocks=blocks, moments="all").fit(X, y)
         assert difference({name: model.loadings_[name]}, {name: np.linalg.inv(C.T) @ U}) < SAME
 
 
@@ -97,7 +97,7 @@ def test_linear_moment_is_least_squares(data):
 
 def test_embedding_is_centred_and_white_under_full_whitening(data):
     X, y, blocks = data
-    Z = JointReduction(2, blocks=blocks).fit(X, y).transform(X)
+    Z = JointReduction(2, blocks=blocks, moments="all").fit(X, y).transform(X)
     np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-10)
     for part in (Z[:, :2], Z[:, 2:]):
         np.testing.assert_allclose(part.T @ part / len(Z), np.eye(2), atol=1e-9)
@@ -130,14 +130,14 @@ def test_labels_are_centred_indicators(data):
     X, y, blocks = data
     labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
     onehot = (labels[:, None] == np.unique(labels)).astype(float)
-    by_name = JointReduction(2, blocks=blocks).fit(X, labels)
-    by_hand = JointReduction(2, blocks=blocks).fit(X, onehot)
+    by_name = JointReduction(2, blocks=blocks, moments="all").fit(X, labels)
+    by_hand = JointReduction(2, blocks=blocks, moments="all").fit(X, onehot)
     assert difference(by_name.loadings_, by_hand.loadings_) < SAME
     codes = np.unique(labels, return_inverse=True)[1]
-    by_code = JointReduction(2, blocks=blocks, response="labels").fit(X, codes)
+    by_code = JointReduction(2, blocks=blocks, response="labels", moments="all").fit(X, codes)
     assert difference(by_name.loadings_, by_code.loadings_) < SAME
-    binary = JointReduction(2, blocks=blocks).fit(X, labels == "low")
-    number = JointReduction(2, blocks=blocks).fit(X, (labels == "low").astype(int))
+    binary = JointReduction(2, blocks=blocks, moments="all").fit(X, labels == "low")
+    number = JointReduction(2, blocks=blocks, moments="all").fit(X, (labels == "low").astype(int))
     assert difference(binary.loadings_, number.loadings_) < SAME
 
 
@@ -205,7 +205,7 @@ def test_interleaved_blocks_and_dropped_columns(data):
     junk = np.random.default_rng(1).standard_normal((len(X), 1))
     mixed = np.hstack([X[:, order], junk])
     where = {"a": place[:7], "b": place[7:], "drop": [12]}
-    one = JointReduction(2, blocks=blocks).fit(X, y)
+    one = JointReduction(2, blocks=blocks, moments="all").fit(X, y)
     for solver in ("exact", "randomized"):
         two = JointReduction(2, blocks=where, solver=solver, n_power=60, random_state=0).fit(mixed, y)
         assert difference(one.loadings_, two.loadings_) < 1e-8
@@ -523,13 +523,16 @@ def test_dask_labels_and_float32_frames(data):
     frame = pd.DataFrame(X.astype(np.float32), columns=list("abcdefghijkl")).assign(y=labels)
     lazy = dd.from_pandas(frame, npartitions=3)
     columns = list("abcdefghijkl")
-    one = JointReduction(2, blocks=blocks).fit(lazy[columns], lazy["y"])
-    two = JointReduction(2, blocks=blocks).fit(frame[columns], labels)
+    one = JointReduction(2, blocks=blocks, moments="all").fit(lazy[columns], lazy["y"])
+    two = JointReduction(2, blocks=blocks, moments="all").fit(frame[columns], labels)
     assert difference(one.loadings_, two.loadings_) < 1e-5
     assert one.components_.dtype == np.float32
     assert one.transform(lazy[columns]).dtype == one.transform(lazy[columns]).compute().dtype == np.float32
-    three = JointReduction(2, blocks=blocks).fit(da.from_array(X, chunks=(500, 12)), labels)
-    assert difference(three.loadings_, JointReduction(2, blocks=blocks).fit(X, labels).loadings_) < SAME
+    three = JointReduction(2, blocks=blocks, moments="all").fit(da.from_array(X, chunks=(500, 12)), labels)
+    assert (
+        difference(three.loadings_, JointReduction(2, blocks=blocks, moments="all").fit(X, labels).loadings_)
+        < SAME
+    )
 
 
 def test_many_classes_do_not_swell_the_sketches():
@@ -553,5 +556,5 @@ def test_a_dask_collection_is_read_once_per_pass():
     y = np.random.default_rng(9).standard_normal(600)
     reads.clear()
     with dask.config.set(scheduler="synchronous"):
-        JointReduction(1).fit(lazy, y)
+        JointReduction(1, moments="all").fit(lazy, y)
     assert len(reads) == 4  # a sample from the first partition, then each of the three once

@@ -29,7 +29,7 @@ def test_values_that_are_not_numbers(data):
             with pytest.raises(ValueError, match=message):
                 JointReduction().fit(table, y)
         with pytest.raises(ValueError, match=message):
-            JointReduction().partial_fit(broken, y)
+            JointReduction(moments="all").partial_fit(broken, y)
     frame = pd.DataFrame(X).rename(columns=str).assign(city="Rome")
     for table in (frame, pl.from_pandas(frame), dd.from_pandas(frame, npartitions=2)):
         with pytest.raises(ValueError, match=r"columns that are not numbers: .*city.*encode"):
@@ -51,34 +51,36 @@ def test_constant_response_everywhere(data):
     X, y, _blocks = data
     flat = np.ones_like(y)
     with pytest.raises(ValueError, match="y is constant: no direction"):
-        JointReduction().fit(X, flat)
+        JointReduction(moments="all").fit(X, flat)
     for options in ({}, {"solver": "randomized"}):
         with pytest.raises(ValueError, match="y is constant"):
-            JointReduction(**options).fit(da.from_array(X, chunks=(100, 8)), da.from_array(flat, chunks=100))
+            JointReduction(**options, moments="all").fit(
+                da.from_array(X, chunks=(100, 8)), da.from_array(flat, chunks=100)
+            )
     with pytest.raises(ValueError, match="y is constant"):
-        JointReduction().fit(iter([(X, flat)]))
+        JointReduction(moments="all").fit(iter([(X, flat)]))
     with pytest.raises(ValueError, match="column 1 of y is constant"):
-        JointReduction().fit(X, np.column_stack([y, flat]))
+        JointReduction(moments="all").fit(X, np.column_stack([y, flat]))
 
 
 def test_rows(data):
     X, y, _ = data
     with pytest.raises(ValueError, match="1 sample"):
-        JointReduction().fit(X[:1], y[:1])
+        JointReduction(moments="all").fit(X[:1], y[:1])
     with pytest.raises(
         ValueError, match=r"more rows than columns are needed: 8 rows.*X has 8 columns.*Remedies: shrinkage"
     ):
         JointReduction(shrinkage=0.0).fit(X[:8], y[:8])
     with pytest.warns(SingularCovarianceWarning, match="8 rows and 8 columns"):
-        assert np.isfinite(JointReduction().fit(X[:8], y[:8]).components_).all()
+        assert np.isfinite(JointReduction(moments="all").fit(X[:8], y[:8]).components_).all()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        JointReduction().fit(X, y[:-1])
+        JointReduction(moments="all").fit(X, y[:-1])
     with pytest.raises(ValueError, match="different numbers of rows: 300 and 299"):
-        JointReduction().fit(da.from_array(X, chunks=(100, 8)), y[:-1])
+        JointReduction(moments="all").fit(da.from_array(X, chunks=(100, 8)), y[:-1])
     with pytest.raises(ValueError, match="requires y to be passed"):
-        JointReduction().fit(X)
+        JointReduction(moments="all").fit(X)
     with pytest.raises(ValueError, match="requires y to be passed"):
-        JointReduction().fit(da.from_array(X, chunks=(100, 8)))
+        JointReduction(moments="all").fit(da.from_array(X, chunks=(100, 8)))
 
 
 def test_columns(data):
@@ -89,7 +91,13 @@ def test_columns(data):
     frame = pd.DataFrame(flat, columns=list("abcdefghi"))
     with pytest.raises(ValueError, match=r"constant column\(s\).*\['i'\]"):
         JointReduction(shrinkage=0.0).fit(frame, y)
-    for options in ({}, {"whiten": "diagonal"}, {"shrinkage": 0.1}, {"whiten": None, "solver": "randomized"}):
+    for options in (
+        {"moments": "all"},
+        {},
+        {"whiten": "diagonal"},
+        {"shrinkage": 0.1},
+        {"whiten": None, "solver": "randomized"},
+    ):
         with pytest.warns(ConstantColumnWarning, match=r"1 constant column\(s\) get loadings of zero: 'i'"):
             model = JointReduction(1, **options).fit(frame, y)
         np.testing.assert_allclose(model.components_[:, 8], 0, atol=1e-12)
@@ -97,8 +105,8 @@ def test_columns(data):
     with pytest.raises(ValueError, match=r"singular: rank 8 of 9 columns.*shrinkage='auto'"):
         JointReduction(shrinkage=0.0).fit(twice, y)
     with pytest.warns(SingularCovarianceWarning, match="rank 8 of 9: some column is a combination"):
-        model = JointReduction(1).fit(twice, y)
-    Z = JointReduction(1).fit(X, y).transform(X)
+        model = JointReduction(1, moments="all").fit(twice, y)
+    Z = JointReduction(1, moments="all").fit(X, y).transform(X)
     assert abs(np.corrcoef(model.transform(twice).T, Z.T)[0, 1]) > 1 - 1e-6
 
 
@@ -127,8 +135,8 @@ def test_blocks(data):
         ({"solver": "magic"}, "'solver' parameter"),
         ({"n_power": -1}, "'n_power' parameter"),
         ({"response": "sqrt"}, "'response' parameter"),
-        ({"moments": "cubic"}, "moments='cubic': choose 'all'"),
-        ({"moments": ()}, "choose 'all'"),
+        ({"moments": "cubic"}, "moments='cubic': choose 'auto', 'all'"),
+        ({"moments": ()}, "choose 'auto', 'all'"),
         ({"moments": ("tensor", "linear")}, "stands alone"),
         ({"moments": "tensor", "n_components": "auto"}, "takes a number of components"),
         ({"n_selected": 3}, "which whiten='full' mixes; use whiten='diagonal'"),
@@ -174,21 +182,21 @@ def test_dask_with_unknown_chunks(data):
     X, y, _ = data
     lazy = da.from_array(X, chunks=(100, 8))
     with pytest.raises(ValueError, match=r"unknown chunk sizes.*compute_chunk_sizes"):
-        JointReduction().fit(lazy[lazy[:, 0] > 0], y)
+        JointReduction(moments="all").fit(lazy[lazy[:, 0] > 0], y)
     with pytest.raises(TypeError, match="give a Dask collection to fit"):
-        JointReduction().partial_fit(lazy, y)
+        JointReduction(moments="all").partial_fit(lazy, y)
     with pytest.raises(ValueError, match="2-D"):
-        JointReduction().fit(lazy[:, 0], y)
-    model = JointReduction().fit(lazy, y)
+        JointReduction(moments="all").fit(lazy[:, 0], y)
+    model = JointReduction(moments="all").fit(lazy, y)
     with pytest.raises(ValueError, match="X has 7 features, but JointReduction is expecting 8"):
         model.transform(lazy[:, :7])
     with pytest.raises(ValueError, match="all of y at once"):
-        JointReduction(response="rank").fit(lazy, da.from_array(y, chunks=100))
+        JointReduction(response="rank", moments="all").fit(lazy, da.from_array(y, chunks=100))
 
 
 def test_partial_fit(data):
     X, y, _ = data
-    model = JointReduction().partial_fit(X, y)
+    model = JointReduction(moments="all").partial_fit(X, y)
     with pytest.raises(ValueError, match="X has 7 features, but JointReduction is expecting 8"):
         model.partial_fit(X[:, :7], y)
     with pytest.raises(ValueError, match=r"y has 299 rows and 1 response\(s\), but X has 300 rows"):
@@ -201,14 +209,14 @@ def test_partial_fit(data):
         {"moments": "tensor"},
     ):
         with pytest.raises(ValueError, match="more than once, so it does not work in chunks"):
-            JointReduction(**options).partial_fit(X, y)
+            JointReduction(**{"moments": "all", **options}).partial_fit(X, y)
     with pytest.raises(ValueError, match="'n_power' parameter"):
-        JointReduction(n_power=-1).partial_fit(X, y)
+        JointReduction(n_power=-1, moments="all").partial_fit(X, y)
 
 
 def test_partial_fit_waits_for_enough_rows(data):
     X, y, _ = data
-    model = JointReduction()
+    model = JointReduction(moments="all")
     model.partial_fit(X[:5], y[:5])
     with pytest.raises(
         NotFittedError, match=r"keeps its rows and waits for more .*columns are needed: 5 rows"
@@ -220,7 +228,7 @@ def test_partial_fit_waits_for_enough_rows(data):
 
 def test_partial_fit_after_fit_says_that_it_starts_afresh(data):
     X, y, _ = data
-    model = JointReduction().fit(X, y)
+    model = JointReduction(moments="all").fit(X, y)
     with pytest.warns(UserWarning, match="starts afresh"):
         model.partial_fit(X[:100], y[:100])
     assert model.n_samples_seen_ == 100
@@ -230,26 +238,26 @@ def test_partial_fit_of_labels(data):
     X, y, _ = data
     labels = np.where(y > 0, "up", "down")
     with pytest.raises(ValueError, match=r"partial_fit\(X, y, classes="):
-        JointReduction().partial_fit(X, labels)
-    model = JointReduction().partial_fit(X[:200], labels[:200], classes=["down", "up"])
+        JointReduction(moments="all").partial_fit(X, labels)
+    model = JointReduction(moments="all").partial_fit(X[:200], labels[:200], classes=["down", "up"])
     model.partial_fit(X[200:], labels[200:])
-    whole = JointReduction().fit(X, labels)
+    whole = JointReduction(moments="all").fit(X, labels)
     np.testing.assert_allclose(np.abs(model.components_), np.abs(whole.components_), atol=1e-9)
 
 
 def test_chunks(data):
     X, y, _ = data
     with pytest.raises(TypeError, match="must yield pairs"):
-        JointReduction().fit(iter([X]))
+        JointReduction(moments="all").fit(iter([X]))
     with pytest.raises(ValueError, match="was empty"):
-        JointReduction().fit(iter([]))
+        JointReduction(moments="all").fit(iter([]))
     with pytest.raises(ValueError, match="more rows than columns"):
-        JointReduction().fit(iter([(X[:5], y[:5])]))
+        JointReduction(moments="all").fit(iter([(X[:5], y[:5])]))
 
 
 def test_not_fitted(data):
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        JointReduction().transform(data[0])
+        JointReduction(moments="all").transform(data[0])
 
 
 def test_rank_test_has_no_tensor_form(data):
@@ -286,12 +294,12 @@ def test_rank_test_arguments(data, options):
 
 def test_a_chunk_that_fails_changes_nothing(data):
     X, y, _ = data
-    fitted = JointReduction().fit(X, y)
+    fitted = JointReduction(moments="all").fit(X, y)
     before = fitted.components_.copy()
     with pytest.raises(ValueError, match="Input y contains NaN"):
         fitted.partial_fit(X[:, :5], np.full(300, np.nan))
     np.testing.assert_array_equal(fitted.transform(X), (X - fitted.mean_) @ before.T)
-    stream = JointReduction().partial_fit(X, y)
+    stream = JointReduction(moments="all").partial_fit(X, y)
     with pytest.raises(ValueError, match=r"2 response\(s\), but"):
         stream.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="requires y to be passed"):
@@ -308,19 +316,19 @@ def test_stream_waits_for_columns_and_classes_to_show_themselves(data):
     X[:100, 2] = 1.0  # constant in the first chunk only
     labels = np.where(y > 0, "up", "down").astype(object)
     labels[250:] = "late"
-    stream = JointReduction()
+    stream = JointReduction(moments="all")
     stream.partial_fit(X[:100], labels[:100], classes=["down", "late", "up"])
     with pytest.raises(NotFittedError, match=r"not shown every class yet .*'late'"):
         stream.transform(X)
     stream.partial_fit(X[100:], labels[100:])
-    whole = JointReduction().fit(X, labels)
+    whole = JointReduction(moments="all").fit(X, labels)
     np.testing.assert_allclose(np.abs(stream.components_), np.abs(whole.components_), atol=1e-9)
     flat = JointReduction(shrinkage=0.0).partial_fit(X[:100], y[:100])
     with pytest.raises(NotFittedError, match=r"1 constant column\(s\)"):
         flat.transform(X)
     assert flat.partial_fit(X[100:], y[100:]).transform(X).shape == (300, 2)
     with pytest.raises(ValueError, match="classes has duplicates"):
-        JointReduction().partial_fit(X, labels, classes=["down", "down", "up"])
+        JointReduction(moments="all").partial_fit(X, labels, classes=["down", "down", "up"])
 
 
 def test_dask_names_gaps_and_unknown_chunks_of_y(data):
@@ -366,17 +374,17 @@ def test_labels_that_are_not_what_they_seem(data):
     text = np.array([f"{v:.3f}" for v in y])
     text[3] = "n/d"
     with pytest.warns(UserWarning, match=r"different labels in 300 rows.*pandas.to_numeric"):
-        JointReduction().fit(X, text)
+        JointReduction(moments="all").fit(X, text)
     gaps = pd.Series(np.where(y > 0, "up", "down"), dtype="string")
     gaps[7] = pd.NA
     with pytest.raises(ValueError, match="missing labels"):
-        JointReduction().fit(X, gaps)
+        JointReduction(moments="all").fit(X, gaps)
     with pytest.raises(ValueError, match="y holds dates"):
-        JointReduction().fit(X, pd.date_range("2020-01-01", periods=300))
+        JointReduction(moments="all").fit(X, pd.date_range("2020-01-01", periods=300))
     codes = (y > 0).astype(int) + (y > 1)
-    by_class = JointReduction().partial_fit(X, codes, classes=[0, 1, 2])
+    by_class = JointReduction(moments="all").partial_fit(X, codes, classes=[0, 1, 2])
     np.testing.assert_allclose(
         np.abs(by_class.components_),
-        np.abs(JointReduction(response="labels").fit(X, codes).components_),
+        np.abs(JointReduction(response="labels", moments="all").fit(X, codes).components_),
         atol=1e-9,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse, stats
+from sklearn.base import clone
 
 from colspace import (
     HoleyReduction,
@@ -96,12 +97,16 @@ def test_containers_of_the_same_rows_have_the_same_errors(name, table):
 
 def test_streams_keep_the_groups(table):
     X, Y = table
-    whole = JointReduction(2, n_groups=8).fit(X, Y).components_error_.copy()
-    assert_allclose(JointReduction(2, n_groups=8).fit(iter([(X, Y)])).components_error_, whole, rtol=1e-6)
-    assert_allclose(JointReduction(2, n_groups=8).partial_fit(X, Y).components_error_, whole, rtol=1e-6)
+    whole = JointReduction(2, moments="all", n_groups=8).fit(X, Y).components_error_.copy()
+    assert_allclose(
+        JointReduction(2, moments="all", n_groups=8).fit(iter([(X, Y)])).components_error_, whole, rtol=1e-6
+    )
+    assert_allclose(
+        JointReduction(2, moments="all", n_groups=8).partial_fit(X, Y).components_error_, whole, rtol=1e-6
+    )
     # other deals of the same rows: as errors of eight groups differ among themselves
-    for model in (JointReduction(2, n_groups=8), SteinReduction(2, n_groups=8)):
-        once = type(model)(2, n_groups=8).fit(X, Y).components_error_
+    for model in (JointReduction(2, moments="all", n_groups=8), SteinReduction(2, n_groups=8)):
+        once = clone(model).fit(X, Y).components_error_
         for i in range(0, len(X), 40):
             model.partial_fit(X[i : i + 40], Y[i : i + 40])
         assert model.n_groups_ == 8
@@ -112,7 +117,9 @@ def test_rows_in_order_change_nothing():
     X, y, blocks, _ = make_bilinear(3000, 6, 1, rng=0)
     X = np.round(X, 6)
     found = [
-        np.mean(list(JointReduction(1, blocks=blocks).fit(X[o], y[o]).expected_error_.values()))
+        np.mean(
+            list(JointReduction(1, moments="all", blocks=blocks).fit(X[o], y[o]).expected_error_.values())
+        )
         for o in (np.arange(3000), np.argsort(y), np.argsort(X[:, 0]))
     ]
     assert max(found) < 1.35 * min(found)
@@ -169,7 +176,9 @@ def test_errors_of_the_classics_cover():
 
 
 @pytest.mark.filterwarnings("ignore:no gap after component")
-@pytest.mark.parametrize("model", [JointReduction(2), SlicedInverse(2), SteinReduction(2, order=2)])
+@pytest.mark.parametrize(
+    "model", [JointReduction(2, moments="all"), SlicedInverse(2), SteinReduction(2, order=2)]
+)
 def test_no_signal_is_said(model):
     found = []
     for seed in range(6):
@@ -192,9 +201,10 @@ def test_spaces_of_halves():
 def test_off_is_said(table, monkeypatch):
     X, Y = table
     for model, reason in (
-        (JointReduction(1, n_groups=None), "n_groups=None"),
+        (JointReduction(1, moments="all", n_groups=None), "n_groups=None"),
         (SlicedInverse(1, n_groups=None), "n_groups=None"),
-        (JointReduction(1, solver="randomized", random_state=0), "solver='exact'"),
+        (JointReduction(1, moments="all", solver="randomized", random_state=0), "solver='exact'"),
+        (JointReduction(1), "published moments"),
         (SteinReduction(1, score_model=StudentScore(df=5.0)), "gaussian"),
     ):
         model.fit(X, Y[:, 0])
@@ -202,9 +212,9 @@ def test_off_is_said(table, monkeypatch):
         assert model.components_error_ is model.expected_error_ is None
         assert model.n_groups_ == 0
     monkeypatch.setattr(_groups, "GROUP_BYTES", 9_000)
-    assert JointReduction(1).fit(X, Y[:, 0]).n_groups_ == 13  # of 672 bytes each
+    assert JointReduction(1, moments="all").fit(X, Y[:, 0]).n_groups_ == 13  # of 672 bytes each
     monkeypatch.setattr(_groups, "GROUP_BYTES", 5_000)
-    model = JointReduction(1).fit(X, Y[:, 0])
+    model = JointReduction(1, moments="all").fit(X, Y[:, 0])
     assert "20 groups of rows would take" in model.errors_note_
     assert model.loadings_error_ is None
 
@@ -214,7 +224,7 @@ def test_few_rows_and_wide_tables_and_rare_classes():
     X = rng.standard_normal((40, 120))
     y = X[:, 0] + 0.1 * rng.standard_normal(40)
     for model in (
-        JointReduction(1, shrinkage="auto"),
+        JointReduction(1, moments="all", shrinkage="auto"),
         SlicedInverse(1, shrinkage="auto"),
         PrincipalHessian(1, shrinkage="auto"),
         SteinReduction(1),
@@ -228,7 +238,7 @@ def test_few_rows_and_wide_tables_and_rare_classes():
     few = SteinReduction(1, score_model=GaussianScore(ridge=1.0)).fit(X[:5, :3], y[:5])
     assert few.n_groups_ == 5
     labels = np.array(["a"] * 19 + ["b"] * 20 + ["c"])
-    for model in (SlicedInverse(1), SlicedAverage(1), JointReduction(1)):
+    for model in (SlicedInverse(1), SlicedAverage(1), JointReduction(1, moments="all")):
         model.fit(X[:, :3], labels)
         assert np.isfinite(model.components_error_).all()
 
@@ -239,7 +249,7 @@ def test_automatic_rank_and_selection_have_errors():
         {"n_components": "auto"},
         {"n_components": 1, "n_selected": "auto", "whiten": "diagonal"},
     ):
-        model = JointReduction(blocks=blocks, **options).fit(X, y)
+        model = JointReduction(blocks=blocks, moments="all", **options).fit(X, y)
         assert model.n_groups_ == 20
         assert model.components_error_.shape == model.components_.shape
         assert all(0 < e < 0.3 for e in model.expected_error_.values())
@@ -253,7 +263,7 @@ def test_errors_of_a_table_with_gaps_cover():
         X = rng.standard_normal((1500, 12))
         y = (X[:, :6] @ U)[:, 0] * (X[:, 6:] @ U)[:, 0] + 0.5 * rng.standard_normal(1500)
         X[rng.random(X.shape) < 0.3] = np.nan
-        reducer = JointReduction(1, blocks={"a": slice(0, 6), "b": slice(6, 12)})
+        reducer = JointReduction(1, moments="all", blocks={"a": slice(0, 6), "b": slice(6, 12)})
         model = HoleyReduction(reducer=reducer, n_draws=5, random_state=0).fit(X, y)
         assert model.missing_share_ == pytest.approx(0.3, abs=0.02)
         for b, L in model.loadings_.items():

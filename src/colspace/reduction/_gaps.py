@@ -36,7 +36,7 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
     imputer : estimator with ``fit``, ``transform`` and ``sample(X, n_samples, random_state)``, or None
         None is `colspace.CopulaImputer`. ``mean`` fills the gaps where the imputer has it, else ``transform``.
     reducer : estimator with ``components_`` and ``components_error_``, or None
-        None is `colspace.JointReduction`.
+        None is `colspace.JointReduction(moments="all")`.
     n_draws : int, default=10
         Tables that are drawn for the errors.
     random_state : int, RandomState or None, default=None
@@ -65,7 +65,7 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
     >>> from colspace.metrics import nsee
     >>> X, y, blocks, truth = make_bilinear(4000, 5, 1, rng=0)
     >>> X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    >>> model = HoleyReduction(reducer=JointReduction(1, blocks=blocks), random_state=0).fit(X, y)
+    >>> model = HoleyReduction(reducer=JointReduction(1, blocks=blocks, moments="all"), random_state=0).fit(X, y)
     >>> model.transform(X).shape, nsee(truth, model.loadings_) < 0.2
     ((4000, 2), True)
     >>> all(0 < e < 0.2 for e in model.expected_error_.values())
@@ -102,7 +102,7 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
-        self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
+        self.reducer_ = JointReduction(moments="all") if self.reducer is None else clone(self.reducer)
         self.imputer_.fit(X, **weights)
         self.reducer_.fit(self._fill(X), y, **weights)
         self.missing_share_ = float(np.mean(gaps))

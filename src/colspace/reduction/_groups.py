@@ -162,7 +162,8 @@ class GroupSums:
     note: str = ""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(self.total + other.total, merged(self.parts, other.parts), self.note)
+        note = self.note or other.note
+        return type(self)(self.total + other.total, {} if note else merged(self.parts, other.parts), note)
 
     @property
     def shares(self) -> Array:
@@ -272,8 +273,9 @@ def grouped_sums(
     return GroupSums(groups.total, groups.parts)
 
 
-def stream_sums(source: Source, plan: TriplePlan, k: int, note: str) -> GroupSums:
-    """The sums of one chunk of a stream, which was given k groups (zero: none, as the note says)."""
+def stream_sums(source: Source, plan: TriplePlan, n_groups: int | None) -> GroupSums:
+    """The sums of one chunk of a stream, and those of groups of its rows."""
+    k, note = choose_groups(n_groups, triple_bytes(plan, source.encoder.n_responses), None)
     if not k:
         return GroupSums(source.reduce(plan), note=note)
     width = max(s.stop for s in plan.slices)

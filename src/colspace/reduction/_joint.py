@@ -26,33 +26,25 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
 from ..moments import TriplePlan, centre
-from ._groups import GroupSums, choose_groups, stream_sums, triple_bytes
+from ._auto import fit_auto
+from ._groups import GroupSums, stream_sums
 from ._jackknife import store_block_errors
 from ._joint_fit import (
     Problem,
     Solution,
+    check_streamable,
     fit_by_passes,
     fit_exact,
-    shrinkages,
+    problem_span,
     solve_moments,
     whiteners_of,
     without_groups,
 )
 from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
-from ._rank import RankTest, permutation_rank_test, whitened_rows
+from ._rank import RankTest, joint_rank_test
 from ._source import Pairs, Source, weighted_rows
-from ._span import Span, row_span
-
-
-def _row_span(problem: Problem, source: Source) -> Span | None:
-    return row_span(
-        source,
-        problem.blocks,
-        whiten=problem.whiten == "full",
-        shrinkage=problem.shrinkage,
-        scale=problem.whiten is not None,
-    )
+from ._spool import spool
 
 
 class _NotYetError(ValueError):
@@ -68,8 +60,14 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     .. math:: \bigl[\; E[y\,a] \;\big|\; E[y\,a b^\top] \;\big|\; E[y\,a a^\top] \;\bigr],
 
-    which finds additive (first part), odd (second) and even (third) links alike. One pass over the rows
-    collects everything; all else happens on small matrices.
+    which finds additive (first part), odd (second) and even (third) links alike where columns are normal and rows
+    are many: ``moments="all"``, one pass over the rows. The default, ``moments="auto"``, is for any table: blocks are
+    whitened with the ridge :math:`\lambda` of least leave-one-out error, y is replaced by the leave-one-out residual of the
+    ridge in all but the first part, and gradients of a kernel regression of that residual join in,
+
+    .. math:: G = G_L + \frac{2 (v_K^2 G_K + v_H^2 G_H)}{v_K + v_H},
+
+    each part weighted by the variance v that it explains on rows left out.
 
     Parameters
     ----------
@@ -95,36 +93,42 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     selection : {"refit", "paper"}, default="refit"
         "refit" keeps the moments whole on the selected columns, which is clearly more accurate; "paper" factors the
         thinned proxy of the published algorithm (two blocks, ``moments="joint"``, one response).
-    moments : str or tuple, default="all"
-        "linear", "joint" (the published estimator), "hessian", "tensor" (HOSVD for three and more
-        blocks), or a tuple. "all" is linear, joint and Hessian.
+    moments : str or tuple, default="auto"
+        "auto" (see above), or the published moments: "linear", "joint" (the published estimator), "hessian", "tensor"
+        (HOSVD for three and more blocks), or a tuple; "all" is linear, joint and Hessian. Where ``whiten``, ``shrinkage``,
+        ``solver``, ``n_selected`` or a rule for ``n_components`` ask for published moments, and in ``partial_fit``, which sees
+        rows once, "auto" is "all".
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
     n_groups : int or None, default=20
-        Groups of rows for errors of the directions, from sums that the same pass keeps (exact solver). Fewer where
-        those of all groups would take more than 256 MB, none (``errors_note_`` says so) under ten. None: no errors.
+        Groups of rows for errors of the directions, from sums that the same pass keeps (exact solver, published
+        moments). Fewer where their sums would take more than 256 MB, none under ten. None: no errors.
     random_state : int, RandomState or None, default=None
-        Used by the randomised solvers.
+        Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None: always
+        the same).
 
     Attributes
     ----------
     loadings_ : dict of str to ndarray (columns of the block, n_components)
     components_ : ndarray (blocks * n_components, n_features)
     loadings_error_, components_error_ : of the same shapes, or None
-        Standard errors by the delete-one-group jackknife, directions without a group being turned to those of all
-        rows; with Student's t of ``n_groups_ - 1`` degrees of freedom they give intervals.
+        Standard errors (delete-one-group jackknife); Student's t of ``n_groups_ - 1`` degrees makes them intervals.
     expected_error_ : dict of str to float, or None
         Expected NSEE (`colspace.metrics.nsee`) of each block's space.
-    n_groups_ : int
-    errors_note_ : str
-        Why there are no errors; empty when there are.
+    n_groups_, errors_note_ : int, str
+        Groups in use; why there are no errors, empty when there are.
     singular_values_ : dict of str to ndarray
     selected_ : dict of str to ndarray
         Positions in X of the columns kept (all of them without ``n_selected``).
     n_components_ : int
     shrinkage_ : dict of str to float
+    ridge_ : dict of str to float
+        With "auto", the ridge of each block on standardised columns.
+    parts_ : dict of str to float
+        With "auto", the share of the response's variance that each part explains on rows left out: "linear",
+        "gradients" and "moments" (the latter two of what the linear part leaves).
     mean_, scale_ : ndarray (n_features,)
         Means and standard deviations of the columns.
     blocks_ : dict of str to ndarray
@@ -180,7 +184,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         n_power: int = 2,
         n_selected: Any = None,
         selection: str = "refit",
-        moments: str | tuple[str, ...] = "all",
+        moments: str | tuple[str, ...] = "auto",
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
         random_state: Any = None,
@@ -225,12 +229,20 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         """Directions of a table: in the span of its rows when it has fewer of them than a block has columns."""
         span = None
         problem.check_width(None if source.dask else source.X.shape[0])
-        if not source.dask and problem.wants_span(source.X.shape[0], self.solver):
-            span = _row_span(problem, source)
+        auto = self._is_auto()
+        if not source.dask and (auto or problem.wants_span(source.X.shape[0], self.solver)):
+            span = problem_span(problem, source, quiet=auto)
         if span is not None:
             order = np.concatenate(problem.blocks.columns)
             warn_constant(span.deviation[order], [problem.labels[i] for i in order])
             problem, source = problem.in_span(span), span.source
+        if auto:
+            seed = 0 if self.random_state is None else int(generator(self.random_state).integers(2**31))
+            solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
+            if span is not None:
+                return solution.lifted(span)
+            warn_constant(solution.scale, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
+            return solution
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
             solution = fit_exact(problem, source, self.n_groups)
@@ -246,12 +258,28 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         than columns the model waits, unless ``shrinkage`` is a positive number.
         """
         self._validate_params()
+        if self._is_auto() and not hasattr(self, "_stream"):
+            warnings.warn(
+                "partial_fit sees rows once and uses the published moments; moments='all' says so and silences this. fit "
+                "with moments='auto', also on an iterator of chunks, is better where columns are skewed or many",
+                UserWarning,
+                stacklevel=2,
+            )
         self._accumulate(X, y, classes, sample_weight)
         try:
             return self._finish_stream()
         except _NotYetError as reason:  # rows are kept; more of them may help
             self._waiting = str(reason)
             return self
+
+    def _is_auto(self) -> bool:
+        """Whether "auto" is meant, and no option asks for published moments."""
+        options = (self.whiten, self.shrinkage, self.solver, self.n_selected)
+        return (
+            self.moments == "auto"
+            and options == ("full", None, "auto", None)
+            and not isinstance(self.n_components, str)
+        )
 
     def _problem(self) -> Problem:
         blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
@@ -267,6 +295,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         )
 
     def _fit_chunks(self, chunks: Any) -> Self:
+        if self._is_auto():  # goes over the rows several times
+            X, y, weights = spool(chunks, lambda X, first: check_table(self, X, reset=first))
+            self._dtype = table_dtype(X)
+            labels = column_labels(self)
+            source = Source.of(X, y, self.response, type(self).__name__, weights=weights, labels=labels)
+            return self._store(self._solve(self._problem(), source))
         for chunk in chunks:
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 msg = "an iterator of chunks must yield pairs (X, y) or triples (X, y, sample_weight)"
@@ -279,7 +313,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         return self._finish_stream()
 
     def _forget_stream(self) -> None:
-        for name in ("_stream", "_stream_groups", "_stream_plan", "_stream_encoder", "_waiting"):
+        for name in ("_stream", "_stream_plan", "_stream_encoder", "_waiting"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -287,7 +321,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self, X: Any, y: Any, classes: Any, sample_weight: Any = None, *, afresh: bool = False
     ) -> None:
         """Add one chunk to the running moments; a chunk that fails leaves everything as it was."""
-        self._check_streamable()
+        check_streamable(self)
         first = not hasattr(self, "_stream")
         if is_dask(X):
             msg = "partial_fit takes rows in memory; give a Dask collection to fit"
@@ -306,11 +340,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             warn_heavy_tails(Y)
         X, Y, weights = weighted_rows(check_weights(sample_weight, X), X, Y)
         source = Source(X, Y, encoder, weights, column_labels(model))
-        if first:
-            self._stream_groups: tuple[int, str] = choose_groups(
-                self.n_groups, triple_bytes(plan, encoder.n_responses), None
-            )
-        statistic = stream_sums(source, plan, *self._stream_groups)
+        statistic = stream_sums(source, plan, self.n_groups)
         if not first:
             self._stream: GroupSums = self._stream + statistic
             return
@@ -363,23 +393,6 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         own, weighted = block_pairs(problem.wanted, len(problem.blocks))
         return tuple(sorted({*own, *weighted})), weighted
 
-    def _check_streamable(self) -> None:
-        reasons = {
-            "solver": self.solver in ("randomized", "countsketch"),
-            "shrinkage": self.shrinkage == "auto",
-            "n_components": self.n_components == "auto",
-            "n_selected": isinstance(self.n_selected, str) and self.n_selected == "auto",
-            "moments": "tensor" in ((self.moments,) if isinstance(self.moments, str) else self.moments),
-        }
-        for name, wrong in reasons.items():
-            if wrong:
-                msg = (
-                    f"{name}={getattr(self, name)!r} reads the data more than once, so it does not work in chunks. "
-                    "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
-                    "moments='joint', or fit on an array, memmap or Dask collection"
-                )
-                raise ValueError(msg)
-
     def _finish_stream(self) -> Self:
         sums = self._stream
         encoder, variance = self._stream_encoder, sums.total.y_variance
@@ -412,6 +425,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._store_blocks(
             blocks, solution.loadings, solution.values, solution.mean, solution.scale, self._dtype
         )
+        for name, found in (("ridge_", solution.ridges), ("parts_", solution.parts)):
+            if hasattr(self, name):
+                delattr(self, name)
+            if found is not None:
+                setattr(
+                    self,
+                    name,
+                    found if isinstance(found, dict) else dict(zip(blocks.names, found, strict=True)),
+                )
         self.n_samples_seen_ = solution.count
         self.solver_ = solution.solver
         self.shrinkage_ = dict(zip(blocks.names, solution.shrinkage, strict=True))
@@ -466,23 +488,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         X = check_table(model, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__, labels=column_labels(model))
         problem = model._problem()
-        if "tensor" in problem.wanted:
-            msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
-            raise ValueError(msg)
-        problem.check_width(None if source.dask else source.X.shape[0])
-        span = _row_span(problem, source)
-        if span is not None:
-            problem, source = problem.in_span(span), span.source
-        blocks = problem.blocks
-        own, _ = block_pairs(problem.wanted, len(blocks))
-        c = centre(source.moments(blocks, own, ()))
-        whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
-        limit = min(blocks.widths) if max_components is None else min(max_components, *blocks.widths)
-        return permutation_rank_test(
-            whitened_rows(source, blocks, whiteners, problem.wanted, c),
+        return joint_rank_test(
+            problem,
+            source,
             n_permutations=n_permutations,
             alpha=alpha,
-            max_components=limit,
+            max_components=max_components,
             rng=generator(random_state),
         )
 

@@ -34,7 +34,7 @@ from ._proxies import (
 )
 from ._sketched import fit_sketched
 from ._source import Folded, Folds, Source, ledoit_wolf_weights
-from ._span import Span, check_span
+from ._span import Span, check_span, row_span
 from ._tensor import fit_tensor
 
 Array = NDArray[np.float64]
@@ -184,7 +184,12 @@ class Solution:
     scale: Array
     count: float
     solver: str
-    left: LeftOut = LeftOut(note="errors come with solver='exact', which keeps sums of groups of rows")
+    ridges: list[float] | None = None
+    parts: dict[str, float] | None = None
+    left: LeftOut = LeftOut(
+        note="errors come with solver='exact' and published moments (moments='all' and others), which keep sums of "
+        "groups of rows"
+    )
 
     def lifted(self, span: Span) -> Solution:
         """The same directions for the original columns, from those in the rows' span."""
@@ -410,3 +415,33 @@ def fit_by_passes(
     shrinkage = [w.shrinkage for w in whiteners]
     scale = np.sqrt(np.maximum(variance, 0.0))
     return Solution(mean, loadings, values, supports, shrinkage, scale, count, solver)
+
+
+def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Span | None:
+    """The table of a problem in coordinates of its rows' span; ``quiet``: no covariance is inverted there."""
+    return row_span(
+        source,
+        problem.blocks,
+        whiten=problem.whiten == "full" and not quiet,
+        shrinkage=problem.shrinkage,
+        scale=problem.whiten is not None,
+    )
+
+
+def check_streamable(model: Any) -> None:
+    """Refuse what reads the data more than once."""
+    reasons = {
+        "solver": model.solver in ("randomized", "countsketch"),
+        "shrinkage": model.shrinkage == "auto",
+        "n_components": model.n_components == "auto",
+        "n_selected": isinstance(model.n_selected, str) and model.n_selected == "auto",
+        "moments": "tensor" in ((model.moments,) if isinstance(model.moments, str) else model.moments),
+    }
+    for name, wrong in reasons.items():
+        if wrong:
+            msg = (
+                f"{name}={getattr(model, name)!r} reads the data more than once, so it does not work in chunks. "
+                "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
+                "moments='joint', or fit on an array, memmap or Dask collection"
+            )
+            raise ValueError(msg)

@@ -32,11 +32,11 @@ MOMENTS = ("linear", "joint", "hessian", "tensor")
 def parse_moments(moments: str | tuple[str, ...], n_blocks: int) -> frozenset[str]:
     """The set of moments asked for; with one block "joint" and "hessian" are the same."""
     names = (moments,) if isinstance(moments, str) else tuple(moments)
-    if names == ("all",):
+    if names in (("all",), ("auto",)):
         names = ("linear", "joint", "hessian")
     unknown = [n for n in names if n not in MOMENTS]
     if unknown or not names:
-        msg = f"moments={moments!r}: choose 'all', one of {MOMENTS}, or a tuple of them"
+        msg = f"moments={moments!r}: choose 'auto', 'all', one of {MOMENTS}, or a tuple of them"
         raise ValueError(msg)
     if "tensor" in names and (len(names) > 1 or n_blocks < 2):
         msg = "moments='tensor' stands alone and needs at least two blocks"

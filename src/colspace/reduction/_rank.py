@@ -14,7 +14,8 @@ from scipy import sparse
 from .._blocks import Blocks
 from .._rows import reduce_rows
 from ..factor import Whitener, singular_values, spectral_norm, svd
-from ..moments import CentredMoments, TripleMoments, TriplePlan
+from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
+from ._joint_fit import Problem, problem_span, shrinkages, whiteners_of
 from ._proxies import block_pairs, unfold_moments
 from ._source import Folds, Source
 
@@ -275,4 +276,35 @@ def permutation_rank_test(
         spectrum=spectrum,
         null_spectrum=null_spectrum,
         alpha=alpha,
+    )
+
+
+def joint_rank_test(
+    problem: Problem,
+    source: Source,
+    *,
+    n_permutations: int,
+    alpha: float,
+    max_components: int | None,
+    rng: np.random.Generator,
+) -> RankTest:
+    """The test for the moments of a joint reduction."""
+    if "tensor" in problem.wanted:
+        msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
+        raise ValueError(msg)
+    problem.check_width(None if source.dask else source.X.shape[0])
+    span = problem_span(problem, source)
+    if span is not None:
+        problem, source = problem.in_span(span), span.source
+    blocks = problem.blocks
+    own, _ = block_pairs(problem.wanted, len(blocks))
+    c = centre(source.moments(blocks, own, ()))
+    whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
+    limit = min(blocks.widths) if max_components is None else min(max_components, *blocks.widths)
+    return permutation_rank_test(
+        whitened_rows(source, blocks, whiteners, problem.wanted, c),
+        n_permutations=n_permutations,
+        alpha=alpha,
+        max_components=limit,
+        rng=rng,
     )

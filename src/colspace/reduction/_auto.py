@@ -1,0 +1,173 @@
+"""Directions for any table: a ridge's, the residual's gradients and second moments, stacked by what each explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._blocks import Blocks
+from ..factor import break_ties, eigh
+from ._auto_linear import BlockPlan, Ridges, learn_ridges, linear_parts
+from ._auto_parts import FOLDS, kernel_part, moments_part
+from ._auto_rows import RowKeys, RowSample, SamplePlan
+from ._joint_fit import Solution
+from ._ridge import Ridge
+from ._source import Source
+
+Array = NDArray[np.float64]
+
+_FILL = 1e-5
+# what is tried where it may matter: steps of the ridge's grid, and how far blocks follow each other
+_STEPS = (0, 2)
+_ALPHAS = (0.0, 0.5, 2.0)
+_CHOICE_ROWS = 400
+
+
+def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
+    r"""Directions per block from three to five passes over the rows and a kernel regression on a sample of them.
+
+    With :math:`a = (S + \lambda)^{-1/2} x` per block, :math:`\lambda` the ridge of least leave-one-out error, the directions are
+    the leading eigenvectors of ``stack``: the ridge's own (``linear_parts``), and those in which its leave-one-out
+    residual bends, by gradients of a kernel regression (``kernel_part``) and by second moments (``moments_part``).
+    """
+    ridges = learn_ridges(source, blocks)
+    keys = row_keys(source, blocks, ridges, seed)
+    sample = source.reduce(SamplePlan(keys))
+    steps, alpha = choose_variant(source, blocks, ridges, sample, r)
+    if steps:
+        ridges = learn_ridges(source, blocks, steps)
+    linear = linear_parts(ridges, block_sums(source, ridges), r, alpha)
+    gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
+    moments, v_moments = None, 0.0
+    if sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4:
+        moments, v_moments = moments_part(source, ridges.blocks, ridges.joint, ridges.response, keys, r)
+    loadings, values = [], []
+    for b, ridge in enumerate(ridges.blocks):
+        G = stack(
+            linear[b],
+            None if gradients is None else gradients[b],
+            v_kernel,
+            None if moments is None else moments[b],
+            v_moments,
+            ridge.axes.values,
+        )
+        L, found = leading_loadings(G, ridge, r)
+        loadings.append(L)
+        values.append(found)
+    q = ridges.n_responses
+    spoken = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
+    return Solution(
+        mean=ridges.mean,
+        loadings=loadings,
+        values=values,
+        supports=[np.arange(w) for w in blocks.widths],
+        shrinkage=[0.0] * len(blocks),
+        scale=ridges.scale,
+        count=ridges.count,
+        solver="exact",
+        ridges=[ridge.ridge for ridge in ridges.blocks],
+        parts={"linear": spoken / q, "gradients": v_kernel / q, "moments": v_moments / q},
+    )
+
+
+def row_keys(source: Source, blocks: Blocks, ridges: Ridges, seed: int) -> RowKeys:
+    """Keys of rows in the units of standardised columns."""
+    scale = ridges.scale
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    if source.unit:
+        inverse = np.ones_like(scale)
+    return RowKeys(np.concatenate(blocks.columns), ridges.mean, inverse, ridges.response, seed)
+
+
+def block_sums(source: Source, ridges: Ridges) -> Any:
+    """How the blocks' predictions go together; None for one block."""
+    return source.reduce(BlockPlan(ridges)) if len(ridges.blocks) > 1 else None
+
+
+def leading_loadings(G: Array, ridge: Ridge, r: int) -> tuple[Array, Array]:
+    """Directions for the block's columns and roots of the eigenvalues, from a matrix in whitened coordinates."""
+    found, U = eigh(G)
+    U = break_ties(found[::-1], U[:, ::-1], r, np.diag(ridge.axes.values))
+    return ridge.axes.map @ (U / ridge.root[:, None]), np.sqrt(np.maximum(found[::-1][:r], 0.0))
+
+
+def choose_variant(
+    source: Source, blocks: Blocks, ridges: Ridges, sample: RowSample, r: int
+) -> tuple[int, float]:
+    """Steps of the ridge's grid and alpha of least held-out error of a linear reader, where there is a choice.
+
+    Scores of the rows a ridge has seen are overfit when columns outnumber rows, and a reader learns from them; several
+    blocks may follow each other. Five folds of at most 400 rows of the sample.
+    """
+    wide = max(ridges.widths) > 0.8 * ridges.count
+    alphas: Sequence[float] = _ALPHAS if len(blocks) > 1 else (0.0,)
+    steps = _STEPS if wide else (0,)
+    if len(alphas) * len(steps) == 1 or len(sample.keys) < 2 * FOLDS:
+        return 0, 0.0
+    few = slice(0, _CHOICE_ROWS)
+    X, Y, w, fold = sample.X[few], sample.Y[few], sample.weights[few], sample.keys[few] % np.uint64(FOLDS)
+    V = ridges.response(Y)
+    errors = np.zeros((len(steps), len(alphas)))
+    for k in range(FOLDS):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        if len(train) < 3 or not len(test) or not np.ptp(V[train], axis=0).all():
+            continue
+        rows = replace(source, X=X[train], y=Y[train], weights=w[train], start=None)
+        for i, step in enumerate(steps):
+            learned = learn_ridges(rows, blocks, step)
+            sums = block_sums(rows, learned)
+            for j, alpha in enumerate(alphas):
+                parts = linear_parts(learned, sums, r, alpha)
+                Z, Z_test = embeddings(learned, parts, r, (X[train], X[test]))
+                errors[i, j] += reader_error(Z, V[train], w[train], Z_test, V[test], w[test])
+    best = np.unravel_index(np.argmin(errors), errors.shape)
+    return steps[int(best[0])], alphas[int(best[1])]
+
+
+def embeddings(ridges: Ridges, parts: Sequence[Array], r: int, tables: tuple[Any, ...]) -> list[Array]:
+    """The linear parts' embeddings of tables, blocks side by side."""
+    found = []
+    for ridge, G in zip(ridges.blocks, parts, strict=True):
+        L = leading_loadings(stack(G, None, 0.0, None, 0.0, ridge.axes.values), ridge, min(r, len(G)))[0]
+        found.append((ridge.axes, L))
+    return [np.hstack([(X[:, axes.columns] - axes.mean) @ L for axes, L in found]) for X in tables]
+
+
+def reader_error(Z: Array, V: Array, w: Array, Z_test: Array, V_test: Array, w_test: Array) -> float:
+    """Squared error on further rows of least squares on standardised scores, with next to no ridge."""
+    share = w / w.sum()
+    mean, target = share @ Z, share @ V
+    A = Z - mean
+    scale = np.sqrt(share @ (A * A))
+    A = A / np.where(scale > 0, scale, 1.0)
+    B = np.linalg.solve((A.T * share) @ A + 1e-3 * np.eye(A.shape[1]), (A.T * share) @ (V - target))
+    guess = (Z_test - mean) / np.where(scale > 0, scale, 1.0) @ B + target
+    return float(np.sum(w_test[:, None] * (V_test - guess) ** 2))
+
+
+def stack(
+    linear: Array,
+    gradients: Array | None,
+    v_kernel: float,
+    moments: Array | None,
+    v_moments: float,
+    spread: Array,
+) -> Array:
+    r"""G_L + 2 (v_K^2 G_K + v_H^2 G_H)/(v_K + v_H) + 1e-5 tr(G) diag(eigenvalues / largest).
+
+    A component of degree k under a Gaussian law has k times its variance as gradient energy: hence the 2. The last
+    term fills with the order of PCA where nothing speaks.
+    """
+    G = linear.copy()
+    both = v_kernel + v_moments
+    if both > 0:
+        if gradients is not None:
+            G += 2 * v_kernel**2 / both * gradients
+        if moments is not None:
+            G += 2 * v_moments**2 / both * moments
+    trace = np.trace(G)
+    return G + _FILL * (trace if trace > 0 else 1.0) * np.diag(spread / spread.max())

@@ -1,0 +1,167 @@
+"""The ridge's own directions, for one block or several that share the response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._blocks import Blocks
+from ..factor import eigh
+from ..moments import Additive, centre
+from ._ridge import (
+    LooPlan,
+    ResponseMap,
+    Ridge,
+    choose_ridge,
+    principal_axes,
+    response_map,
+    ridge_paths,
+)
+from ._source import Source
+
+Array = NDArray[np.float64]
+
+# how much of what the other blocks say is taken off the response before a block chooses its directions
+_COMPLEMENT = 0.6
+
+
+@dataclass(frozen=True)
+class Ridges:
+    """Ridge regressions on each block and on all, with the responses as they see them."""
+
+    mean: Array
+    scale: Array
+    response: ResponseMap
+    blocks: tuple[Ridge, ...]
+    joint: Ridge
+    widths: tuple[int, ...]
+    count: float
+
+    @property
+    def n_responses(self) -> int:
+        """Number of mapped responses."""
+        return self.response.map.shape[1]
+
+
+def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
+    """Pairs of blocks (i, j), i <= j."""
+    return tuple((i, j) for i in range(n) for j in range(i, n))
+
+
+def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
+    """Leave-one-out ridges in two passes; ``steps`` of the grid more than the least error asks for."""
+    total = source.moments(blocks, all_pairs(len(blocks)), ())
+    n, dy = total.count, total.y / total.count
+    units = np.broadcast_to(total.scale_y, dy.shape)
+    c = centre(total, y_scale=units)  # responses in the plan's units
+    mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=source.encoder.labels)
+    response = ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
+    cross = c.linear @ mapped.map
+    size = len(blocks)
+    axes = [
+        principal_axes(c.covariance[b, b], blocks.columns[b], c.mean[s], unit=source.unit)
+        for b, s in enumerate(blocks.slices)
+    ]
+    crosses = [a.map.T @ cross[s] for a, s in zip(axes, blocks.slices, strict=True)]
+    if size > 1:
+        pairs = c.covariance
+        whole = np.block(
+            [[pairs[i, j] if i <= j else pairs[j, i].T for j in range(size)] for i in range(size)]
+        )
+        axes.append(principal_axes(whole, np.concatenate(blocks.columns), c.mean, unit=source.unit))
+        crosses.append(axes[-1].map.T @ cross)
+    paths = ridge_paths(axes, crosses, n)
+    loo = source.reduce(LooPlan(paths, response)).paths
+    variances = [np.diag(c.covariance[b, b]) for b in range(size)]
+    widths = source.n_columns or tuple(max(1, int(np.count_nonzero(v > 0))) for v in variances)
+    variance = np.concatenate(variances)
+    return Ridges(
+        mean=c.mean,
+        scale=np.sqrt(np.maximum(variance, 0.0)),
+        response=response,
+        blocks=tuple(choose_ridge(paths[b], loo[b], widths[b], steps) for b in range(size)),
+        joint=choose_ridge(paths[-1], loo[-1]),
+        widths=widths,
+        count=n,
+    )
+
+
+def linear_part(cross: Array, agreement: Array) -> Array:
+    r"""G_L = sum of max(rho_k, 0) t_k t_k', with t_k = T u_k / |T u_k|.
+
+    ``agreement`` = sum of rho_k u_k u_k' is the symmetric held-out covariance of y and predictions, ``cross`` T = E[a y'] of
+    whitened coordinates. For one response it is the ridge's direction, weighted by its held-out covariance.
+    """
+    rho, U = eigh(agreement)
+    T = cross @ U
+    norms = np.linalg.norm(T, axis=0)
+    T = T / np.where(norms > 0, norms, 1.0)
+    return (T * np.maximum(rho, 0.0)) @ T.T
+
+
+@dataclass(frozen=True)
+class BlockSums(Additive):
+    """Products of [Y, F_1, F_2, ...], F_b the leave-one-out predictions of block b, and of a_b with the others' mean F."""
+
+    gram: Array
+    toward: dict[int, Array]
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """``plan(X, Y, weights)``: how the predictions of several blocks go together."""
+
+    ridges: Ridges
+
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> BlockSums:
+        """Statistic of one chunk."""
+        V = self.ridges.response(Y)
+        w = np.ones(len(V)) if weights is None else weights
+        found = [ridge.path.loo(X, V) for ridge in self.ridges.blocks]
+        F = [V - error[:, 0] for error, _ in found]
+        together = np.hstack([V, *F])
+        total = np.sum(F, axis=0)
+        toward = {}
+        for b, (ridge, (_, A)) in enumerate(zip(self.ridges.blocks, found, strict=True)):
+            others = (total - F[b]) / (len(F) - 1)
+            toward[b] = (A / ridge.root).T @ (others * w[:, None])
+        return BlockSums(together.T @ (together * w[:, None]), toward)
+
+
+def linear_parts(ridges: Ridges, sums: BlockSums | None, r: int, alpha: float) -> list[Array]:
+    r"""G_L of every block.
+
+    Several blocks complement each other: with the others' leave-one-out scores :math:`O = [F_c U_c]` the agreement of
+    block b is that of its predictions with :math:`Y - 0.6\, O (O^\top O + \epsilon)^{-1} O^\top Y`, so that blocks share the
+    directions of the response among them. They also agree: directions follow Y + alpha times the mean prediction of
+    the other blocks.
+    """
+    if sums is None:
+        return [linear_part(ridge.whitened_cross, ridge.agreement) for ridge in ridges.blocks]
+    q, n = ridges.n_responses, ridges.count
+    G = sums.gram / n
+    part = [slice(k * q, (k + 1) * q) for k in range(len(ridges.blocks) + 1)]
+    top = [eigh(ridge.agreement, min(r, q))[1] for ridge in ridges.blocks]
+    agreements = [ridge.agreement for ridge in ridges.blocks]
+    for _ in range(2):
+        for b in range(len(ridges.blocks)):
+            others = [c for c in range(len(ridges.blocks)) if c != b]
+            place = np.concatenate([np.arange(q) + (c + 1) * q for c in others])
+            mix = np.zeros((len(place), sum(top[c].shape[1] for c in others)))
+            start = 0
+            for k, c in enumerate(others):
+                mix[k * q : (k + 1) * q, start : start + top[c].shape[1]] = top[c]
+                start += top[c].shape[1]
+            OO = mix.T @ G[np.ix_(place, place)] @ mix
+            ridge = 0.1 * np.trace(OO) / len(OO) + np.finfo(float).tiny
+            solved = np.linalg.solve(OO + ridge * np.eye(len(OO)), mix.T @ G[place][:, part[b + 1]])
+            left = G[part[0], part[b + 1]] - _COMPLEMENT * G[part[0]][:, place] @ mix @ solved
+            agreements[b] = (left + left.T) / 2
+            top[b] = eigh(agreements[b], min(r, q))[1]
+    return [
+        linear_part(ridge.whitened_cross + alpha * sums.toward[b] / n, agreements[b])
+        for b, ridge in enumerate(ridges.blocks)
+    ]

@@ -1,0 +1,198 @@
+"""Leave-one-out ridge regression of the responses on blocks of columns, in passes of additive sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..factor import eigh
+from ..moments import Additive
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# ridges in units of the mean eigenvalue: next to nothing, then from a ten-thousandth to some hundred
+GRID = np.concatenate([[1e-7], 10.0 ** np.linspace(-4.0, 2.5, 14)])
+
+
+@dataclass(frozen=True)
+class Axes:
+    r"""Principal axes of a set of standardised columns: rows become :math:`a = T^\top (x - \mu)` with variances ``values``.
+
+    ``columns`` are positions in the table; with deviations D and correlations :math:`R = V S V^\top` the map is
+    :math:`T = D^{-1} V`.
+    """
+
+    columns: Index
+    mean: Array
+    map: Array
+    values: Array
+
+    def coordinates(self, X: Any) -> Array:
+        """Rows in coordinates of the axes."""
+        if sparse.issparse(X):
+            part = X[:, self.columns]
+            return np.asarray(part @ self.map - self.mean @ self.map)
+        part = X if len(self.columns) == X.shape[1] else X[:, self.columns]
+        return np.subtract(part, self.mean, dtype=np.float64) @ self.map
+
+
+def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
+    """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part."""
+    variance = np.diag(covariance)
+    scale = np.ones(len(mean)) if unit else np.sqrt(np.where(variance > 0, variance, 1.0))
+    values, V = eigh(covariance / scale / scale[:, None])
+    to_axes = V[:, ::-1] / scale[:, None]
+    to_axes[variance <= 0] = 0.0
+    values = np.maximum(values[::-1], 0.0)
+    return Axes(columns, mean, to_axes, values if values.any() else np.ones_like(values))
+
+
+@dataclass(frozen=True)
+class LooSums(Additive):
+    """Sums over rows, for every ridge: squared leave-one-out errors of each response, and Y'F of the predictions."""
+
+    _shared: ClassVar[tuple[str, ...]] = ()
+
+    error: Array  # ridges x responses
+    agreement: Array  # ridges x responses x responses
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    r"""Ridge regressions of standardised responses on the coordinates of ``axes``, for several ridges.
+
+    With :math:`c = E[a\,y^\top]` predictions are :math:`f = a^\top (S + \lambda)^{-1} c`, the leverage of one row of
+    n is :math:`h = (1 + a^\top (S + \lambda)^{-1} a)/n`, and :math:`(y - f)/(1 - h)` is the exact error of leaving it out.
+    """
+
+    axes: Axes
+    ridges: Array
+    cross: Array
+    count: float
+
+    def loo(self, X: Any, Y: Array) -> tuple[Array, Array]:
+        """Leave-one-out errors (rows x ridges x responses) and the coordinates of rows."""
+        A = self.axes.coordinates(X)
+        inverse = 1.0 / (self.axes.values[:, None] + self.ridges)  # coordinates x ridges
+        leverage = (1.0 + (A * A) @ inverse) / self.count
+        q = self.cross.shape[1]
+        weights = (inverse[:, :, None] * self.cross[:, None, :]).reshape(len(inverse), -1)
+        fitted = (A @ weights).reshape(len(A), len(self.ridges), q)
+        error = (Y[:, None, :] - fitted) / np.maximum(1.0 - leverage, 1e-6)[:, :, None]
+        return error, A
+
+    def sums(self, X: Any, Y: Array, weights: Array | None) -> LooSums:
+        """Statistic of a chunk."""
+        error, _ = self.loo(X, Y)
+        w = np.ones(len(Y)) if weights is None else weights
+        held_out = Y[:, None, :] - error
+        return LooSums(
+            error=np.einsum("n,nlq->lq", w, error * error),
+            agreement=np.einsum("nq,nlk->lqk", Y * w[:, None], held_out),
+        )
+
+
+@dataclass(frozen=True)
+class ResponseMap:
+    """Responses as the ridge sees them: (y - mean) map, standardised numbers or whitened indicators of labels."""
+
+    mean: Array
+    map: Array
+
+    def __call__(self, Y: Array) -> Array:
+        """Map rows."""
+        return (Y - self.mean) @ self.map
+
+
+def response_map(mean: Array, covariance: Array, *, labels: bool) -> ResponseMap:
+    """Standardise numbers; whiten indicators, whose last direction is spanned by the others."""
+    if not labels:
+        variance = np.diag(covariance)
+        return ResponseMap(mean, np.diag(1.0 / np.sqrt(np.where(variance > 0, variance, 1.0))))
+    values, V = eigh(covariance)
+    kept = values > 1e-10 * values[-1]
+    return ResponseMap(mean, V[:, kept] / np.sqrt(values[kept]))
+
+
+@dataclass(frozen=True)
+class LooPlan:
+    """``plan(X, Y, weights)``: leave-one-out sums of several ridge paths in one pass."""
+
+    paths: tuple[RidgePath, ...]
+    response: ResponseMap
+
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> LooPaths:
+        """Statistic of one chunk."""
+        V = self.response(Y)
+        return LooPaths(tuple(path.sums(X, V, weights) for path in self.paths))
+
+
+@dataclass(frozen=True)
+class LooPaths:
+    """Leave-one-out sums of several ridge paths."""
+
+    paths: tuple[LooSums, ...]
+
+    def __add__(self, other: LooPaths) -> LooPaths:
+        return LooPaths(tuple(a + b for a, b in zip(self.paths, other.paths, strict=True)))
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A chosen ridge: its axes, value, held-out R2, and the symmetric held-out covariance of y and predictions."""
+
+    axes: Axes
+    ridge: float
+    cross: Array
+    r2: float
+    agreement: Array
+    count: float
+
+    @property
+    def path(self) -> RidgePath:
+        """The path of this ridge alone."""
+        return RidgePath(self.axes, np.array([self.ridge]), self.cross, self.count)
+
+    @property
+    def root(self) -> Array:
+        """(S + ridge)^(1/2) along the axes."""
+        return np.sqrt(self.axes.values + self.ridge)
+
+    @property
+    def whitened_cross(self) -> Array:
+        """E[a y'] of whitened coordinates a = (S + ridge)^(-1/2) x."""
+        return self.cross / self.root[:, None]
+
+
+def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None, steps: int = 0) -> Ridge:
+    """The ridge of least leave-one-out error, or ``steps`` of the grid more.
+
+    For a metric (``n_columns`` given) it is the least of the grid where nothing linear speaks and rows are plenty.
+    """
+    n = path.count
+    r2 = 1.0 - sums.error.sum(axis=1) / (n * sums.error.shape[1])
+    best = int(np.argmax(r2))
+    if n_columns is not None and r2[best] < 1.0 / np.sqrt(n) and n > 5 * n_columns:
+        best = 0
+    best = min(best + steps, len(r2) - 1)
+    agreement = sums.agreement[best] / n
+    symmetric = (agreement + agreement.T) / 2
+    return Ridge(path.axes, float(path.ridges[best]), path.cross, float(r2[best]), symmetric, n)
+
+
+def ridge_paths(axes: Sequence[Axes], cross: Sequence[Array], count: float) -> tuple[RidgePath, ...]:
+    """Paths over the grid, in units of each mean eigenvalue."""
+    return tuple(
+        RidgePath(a, GRID * _mean_eigenvalue(a.values), c, count) for a, c in zip(axes, cross, strict=True)
+    )
+
+
+def _mean_eigenvalue(values: Array) -> float:
+    """Of the axes along which something varies."""
+    return float(values.sum() / np.count_nonzero(values > 1e-10 * values.max()))
