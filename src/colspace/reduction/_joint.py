@@ -339,8 +339,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if not encoder.labels:
             warn_heavy_tails(Y)
         X, Y, weights = weighted_rows(check_weights(sample_weight, X), X, Y)
-        source = Source(X, Y, encoder, weights, column_labels(model))
-        statistic = stream_sums(source, plan, self.n_groups)
+        statistic = stream_sums(Source(X, Y, encoder, weights, column_labels(model)), plan, self.n_groups)
         if not first:
             self._stream: GroupSums = self._stream + statistic
             return
