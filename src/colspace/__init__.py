@@ -10,6 +10,7 @@ __all__ = [
     "ConstantColumnWarning",
     "CopulaImputer",
     "HeavyTailWarning",
+    "HoleyReduction",
     "JointReduction",
     "NumericLabelsWarning",
     "PairRegressor",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .quality import ReductionComparison, compare_reductions
     from .reduction import (
+        HoleyReduction,
         JointReduction,
         PrincipalHessian,
         RankTest,

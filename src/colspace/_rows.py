@@ -71,6 +71,11 @@ def workspace(name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     return buffers[name][:size].reshape(shape)
 
 
+def is_workspace(array: NDArray[Any]) -> bool:
+    """Whether an array lies in a workspace of this thread, so that who is given it may write into it."""
+    return any(array.base is buffer for buffer in _kept.__dict__.values())
+
+
 def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = None) -> S:
     """Sum ``statistic(*chunks)`` over aligned chunks of rows, in one pass.
 

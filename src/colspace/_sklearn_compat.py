@@ -4,9 +4,9 @@ from numbers import Integral
 from typing import Any
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-__all__ = ["Interval", "StrOptions", "_fit_context", "whole"]
+__all__ = ["HasMethods", "Interval", "StrOptions", "_fit_context", "whole"]
 
 
 class _Whole(Interval):

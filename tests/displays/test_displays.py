@@ -84,6 +84,32 @@ def with_scale(model, scale):
     return model
 
 
+def test_loadings_have_error_bars(fitted):
+    _, X, y = fitted
+    X, y = X[:150], y[:150]  # few rows: not every loading is sure
+    model = JointReduction(2, blocks={"a": "a*", "b": "b*"}, moments="all").fit(X, y)
+    display = LoadingsDisplay.from_estimator(model, X, n_features=6)
+    frame = display.frame().query("block == 'a'")
+    at = [list(X.columns).index(f) for f in frame["feature"]]
+    assert_allclose(frame["error"], model.components_error_[0, at] * X.to_numpy().std(axis=0)[at])
+    panel = display.ax_[0, 0]
+    (lines,) = (c for c in panel.collections if hasattr(c, "get_segments"))
+    ends = np.array([segment[:, 0] for segment in lines.get_segments()])[::-1]
+    assert_allclose(ends[:, 1] - ends[:, 0], 4 * frame["error"])
+    assert_allclose(ends.mean(axis=1), frame["loading"])
+    pale = [bar.get_facecolor()[3] < 1 for bar in panel.patches][::-1]
+    assert_array_equal(pale, frame["loading"].abs() < 2 * frame["error"])
+    assert 0 < sum(pale) < len(pale)
+
+
+def test_loadings_without_errors_have_none(fitted):
+    _, X, y = fitted
+    model = JointReduction(1, n_groups=None).fit(X, y)
+    display = LoadingsDisplay.from_estimator(model)
+    assert display.frame()["error"].isna().all()
+    assert not display.ax_.collections
+
+
 def test_loadings_panels_and_frame(fitted):
     model, X, _ = fitted
     model = with_scale(model, None)

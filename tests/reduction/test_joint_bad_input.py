@@ -304,7 +304,7 @@ def test_a_chunk_that_fails_changes_nothing(data):
         stream.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="requires y to be passed"):
         stream.partial_fit(X, None)
-    assert stream.n_samples_seen_ == stream._stream.count == 300
+    assert stream.n_samples_seen_ == stream._stream.total.count == 300
     stream.set_params(moments="joint", blocks={"a": slice(0, 4), "b": slice(4, 8)})
     with pytest.raises(ValueError, match="blocks or moments changed"):
         stream.partial_fit(X, y)

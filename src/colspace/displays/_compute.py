@@ -50,6 +50,19 @@ def block_loadings(estimator: Any, deviation: Array | None = None) -> dict[str, 
     }
 
 
+def block_errors(estimator: Any, deviation: Array | None = None) -> dict[str, Array] | None:
+    """Standard errors of the loadings of each block, in the units of ``block_loadings``; None where there are none."""
+    errors = getattr(estimator, "components_error_", None)
+    if errors is None:
+        return None
+    blocks = blocks_of(estimator)
+    scaled = np.asarray(errors, dtype=np.float64) * (1.0 if deviation is None else deviation)
+    return {
+        block: E[:, columns].T
+        for (block, columns), E in zip(blocks.items(), np.split(scaled, len(blocks)), strict=True)
+    }
+
+
 def deviations(estimator: Any, X: Any = None) -> Array | None:
     """Standard deviations of the columns: those of X, else those that the estimator saw in fit, else None."""
     if X is None:

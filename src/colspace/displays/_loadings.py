@@ -8,14 +8,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compute import block_loadings, check_block, check_components, deviations, largest
+from ._compute import block_errors, block_loadings, check_block, check_components, deviations, largest
 from ._style import COLOURS, GREY, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
 
+PALE = 0.3  # opacity of bars within two errors of zero
+
 
 class LoadingsDisplay:
     """Bars of the largest loadings: one panel per block, one row of panels per component.
+
+    Where the errors of the loadings are known (``components_error_``), a line of two errors to either side crosses
+    the end of each bar, and bars whose line reaches zero are pale.
 
     Parameters
     ----------
@@ -28,6 +33,8 @@ class LoadingsDisplay:
         Bars per panel, largest absolute loading first.
     standardised : bool
         Whether loadings were multiplied by the columns' standard deviation.
+    errors : dict of str to ndarray (columns of the block, components), optional
+        Standard errors of the loadings, in the same units.
 
     Examples
     --------
@@ -45,12 +52,14 @@ class LoadingsDisplay:
         components: tuple[int, ...],
         n_features: int,
         standardised: bool = False,
+        errors: dict[str, Array] | None = None,
     ) -> None:
         self.names = names
         self.loadings = loadings
         self.components = components
         self.n_features = n_features
         self.standardised = standardised
+        self.errors = errors
 
     @classmethod
     def from_estimator(
@@ -73,24 +82,32 @@ class LoadingsDisplay:
         deviation = deviations(estimator, X)
         found = block_loadings(estimator, deviation)
         chosen = list(found) if blocks is None else [check_block(estimator, b) for b in blocks]
+        errors = block_errors(estimator, deviation)
         display = cls(
             {b: found[b][0] for b in chosen},
             {b: found[b][1] for b in chosen},
             check_components(components, next(iter(found.values()))[1].shape[1]),
             n_features,
             deviation is not None,
+            None if errors is None else {b: errors[b] for b in chosen},
         )
         return display.plot(ax=ax, **kw)
 
     def frame(self) -> Any:
-        """The bars: block, component, feature, loading."""
+        """The bars: block, component, feature, loading, and its error (NaN where that is not known)."""
         rows = [
-            {"block": block, "component": k, "feature": self.names[block][i], "loading": float(L[i, k])}
+            {
+                "block": block,
+                "component": k,
+                "feature": self.names[block][i],
+                "loading": float(L[i, k]),
+                "error": np.nan if self.errors is None else float(self.errors[block][i, k]),
+            }
             for block, L in self.loadings.items()
             for k in self.components
             for i in largest(L[:, k], self.n_features)
         ]
-        return pandas().DataFrame(rows, columns=["block", "component", "feature", "loading"])
+        return pandas().DataFrame(rows, columns=["block", "component", "feature", "loading", "error"])
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw; ``ax`` is one Axes (divided when there are several panels), ``kw`` goes to the bars."""
@@ -124,8 +141,16 @@ class LoadingsDisplay:
         loading = self.loadings[block][:, k]
         order = largest(loading, self.n_features)[::-1]
         values = loading[order]
-        colours = [COLOURS[0] if v > 0 else COLOURS[1] for v in values]
-        panel.barh(np.arange(len(order)), values, **{"color": colours, "height": 0.72, **kw})
+        places = np.arange(len(order))
+        colours: list[Any] = [COLOURS[0] if v > 0 else COLOURS[1] for v in values]
+        if self.errors is not None:
+            spread = 2.0 * self.errors[block][order, k]
+            pale = np.abs(values) < spread
+            colours = [(c, PALE) if p else c for c, p in zip(colours, pale, strict=True)]
+            panel.errorbar(
+                values, places, xerr=spread, fmt="none", ecolor="#222222", elinewidth=1.1, capsize=0, zorder=3
+            )
+        panel.barh(places, values, **{"color": colours, "height": 0.72, **kw})
         size = "small" if len(order) <= 20 else "x-small"
         panel.set_yticks(np.arange(len(order)), [_short(self.names[block][i]) for i in order], fontsize=size)
         panel.set_ylim(-0.6, max(len(order), 1) - 0.4)

@@ -1,7 +1,7 @@
 """Pure functions on small matrices: whiten, factor, sketch, select."""
 
 from ._linalg import FactorizationError, eigh, matrix_rank, singular_values, spectral_norm, svd
-from ._select import keep_largest_in_columns, select_rows, sparse_proxy
+from ._select import keep_cells, keep_largest_in_columns, select_rows, sparse_proxy
 from ._sketch import count_sketch, factor_by_products, gaussian_sketch
 from ._svd import break_ties, fix_signs, hosvd, left_singular, unfold
 from ._whiten import (
@@ -30,6 +30,7 @@ __all__ = [
     "full_whitener",
     "gaussian_sketch",
     "hosvd",
+    "keep_cells",
     "keep_largest_in_columns",
     "ledoit_wolf_shrinkage",
     "left_singular",

@@ -69,13 +69,19 @@ def select_rows(
             supports[b] = _largest(np.sum(M[:, kept] ** 2, axis=1), counts[b])
         if all(np.array_equal(s, t) for s, t in zip(before, supports, strict=True)):
             break
-    masked = []
-    for b, M in enumerate(unfolded):
-        cells = np.ix_(supports[b], _kept_columns(owners[b], features[b], supports))
-        out = np.zeros_like(M)
-        out[cells] = M[cells]
-        masked.append(out)
+    masked = [
+        keep_cells(M, owner, feature, supports, support)
+        for M, owner, feature, support in zip(unfolded, owners, features, supports, strict=True)
+    ]
     return masked, supports
+
+
+def keep_cells(M: Array, owner: Index, feature: Index, supports: Sequence[Index], rows: Index) -> Array:
+    """M on these rows and on the columns of features that are in the supports, zero elsewhere."""
+    cells = np.ix_(rows, _kept_columns(owner, feature, supports))
+    out = np.zeros_like(M)
+    out[cells] = M[cells]
+    return out
 
 
 def _first_guess(

@@ -11,14 +11,20 @@ Array = NDArray[np.float64]
 
 # beyond this many rows the Gram matrix is much faster, and its r leading vectors are as good
 _GRAM_FROM = 600
+# a start is of use from so many rows on, and for so many iterations
+_WARM_FROM = 30
+_MOST_POWERS = 8
 # squared singular values that differ by less than this share of the largest are equal but for rounding
 _TIE = 1e-10
 
 
-def left_singular(M: Array, r: int, tie: Array | None = None) -> tuple[Array, Array]:
+def left_singular(
+    M: Array, r: int, tie: Array | None = None, start: Array | None = None
+) -> tuple[Array, Array]:
     """The r leading left singular vectors and singular values of M (n x anything).
 
     Where singular values are equal, or zero, ``tie`` (n x n, symmetric) orders the directions: largest first.
+    ``start`` (n x r) is near what is sought: then a few products do, unless they do not converge fast.
 
     Examples
     --------
@@ -32,6 +38,10 @@ def left_singular(M: Array, r: int, tie: Array | None = None) -> tuple[Array, Ar
            [0., 1.]])
     """
     n = M.shape[0]
+    if start is not None and n >= _WARM_FROM:
+        found = refined(M, start)
+        if found is not None:
+            return found
     if n <= _GRAM_FROM:
         U, s, _ = svd(M)
         if len(s) < n and (len(s) < r or tie is not None):  # complete with zero singular values
@@ -46,6 +56,26 @@ def left_singular(M: Array, r: int, tie: Array | None = None) -> tuple[Array, Ar
     if tie is not None:
         U = break_ties((values / (values.max(initial=0.0) or 1.0)) ** 2, U, r, tie)
     return fix_signs(U[:, :r]), values[:r]
+
+
+def refined(M: Array, start: Array) -> tuple[Array, Array] | None:
+    """Leading left singular vectors and values by power iterations from nearby ones; None if they are slow.
+
+    An iteration that moves the space by less than a hundredth of the way from the start is the last.
+    """
+    begin = np.linalg.qr(start)[0]
+    B = begin
+    for _ in range(_MOST_POWERS):
+        new, R = np.linalg.qr(M @ (M.T @ B))
+        size = np.abs(np.diag(R))
+        if not size.min() > 1e-6 * size.max():
+            return None
+        step, way = (float(np.linalg.norm(new - old @ (old.T @ new))) for old in (B, begin))
+        B = new
+        if step <= 0.01 * way + 1e-12:
+            U, s, _ = svd(B.T @ M)
+            return fix_signs(B @ U), s
+    return None
 
 
 def _tied(one: float, other: float, largest: float) -> bool:

@@ -45,6 +45,24 @@ class Whitener:
             U = solve_triangular(self.cholesky, U, lower=True, trans="T", check_finite=False)
         return U / self.scale[:, None]
 
+    def unloaded(self, L: Array) -> Array:
+        """The directions in whitened coordinates whose loadings are L: the inverse of ``loadings``."""
+        M = L * self.scale[:, None]
+        return M if self.cholesky is None else self.cholesky.T @ M
+
+    def metric(self, L: Array) -> Array:
+        """G L with the matrix G = (W'W)^-1 in which loadings of whitened directions are orthonormal: L'G L = U'U."""
+        M = L * self.scale[:, None]
+        if self.cholesky is not None:
+            M = self.cholesky @ (self.cholesky.T @ M)
+        return M * self.scale[:, None]
+
+    def again(self, covariance: Array, rows: int, *, unit: bool = False) -> Whitener:
+        """The same whitening for another covariance of the same columns, quietly; scales of one stay."""
+        if self.cholesky is not None:
+            return full_whitener(covariance, rows, self.shrinkage or None, unit=unit, quiet=True)
+        return self if (self.scale == 1.0).all() else diagonal_whitener(np.diag(covariance))
+
     def tie(self, covariance: Array) -> Array:
         """What orders whitened directions where nothing else does: the columns' variance along them.
 

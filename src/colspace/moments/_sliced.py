@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,9 @@ from ._additive import Additive
 from ._columns import clear_flat, is_flat
 
 Array = NDArray[np.float64]
+
+# a share of the weight that is rounding, where a part was taken away from all rows
+_NO_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,20 @@ class SlicedMoments(Additive):
     n_rows: float
     total: Array
     gram: Array
+
+    @property
+    def occupied(self) -> NDArray[np.bool_]:
+        """Slices that hold rows."""
+        return self.count > _NO_WEIGHT * self.n_rows
+
+    @property
+    def filled(self) -> SlicedMoments:
+        """The same without slices that hold no rows."""
+        kept = self.occupied
+        if kept.all():
+            return self
+        names = ("count", "x", "y", "yy", "xy", *(("xx",) if len(self.xx) else ()))
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
     @property
     def mean(self) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._rows import workspace
+from .._rows import is_workspace, workspace
 from ._additive import Additive
 from ._columns import clear_flat, is_flat
 
@@ -114,7 +114,7 @@ class TriplePlan:
         return len(pairs) == len(self.slices) * (len(self.slices) + 1) // 2
 
     def columns(self, X: Any) -> Any:
-        """The chunk in block order, float64, shifted; a dense one lasts until the next."""
+        """The chunk in block order, float64, shifted; a dense one lasts until the next, a workspace is shifted itself."""
         if sparse.issparse(X):
             X = X if self.order is None else X[:, self.order]
             if self.keep_sparse:
@@ -122,7 +122,8 @@ class TriplePlan:
             return X.toarray().astype(np.float64, copy=False) - self.shift_x
         X = np.asarray(X)
         X = X if self.order is None else X[:, self.order]
-        return np.subtract(X, self.shift_x, dtype=np.float64, out=workspace("columns", X.shape))
+        out = X if is_workspace(X) and X.dtype == np.float64 else workspace("columns", X.shape)
+        return np.subtract(X, self.shift_x, dtype=np.float64, out=out)
 
     def _products(self, Z: Any, w: Array | None, pairs: tuple[Pair, ...]) -> dict[Pair, Array]:
         """Z_i' diag(w) Z_j for the pairs: one symmetric product when all are wanted."""

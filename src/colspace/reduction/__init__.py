@@ -1,5 +1,6 @@
 """Spectral estimators: whiten, take a moment, factor it."""
 
+from ._gaps import HoleyReduction
 from ._joint import JointReduction
 from ._phd import PrincipalHessian
 from ._rank import RankTest
@@ -10,6 +11,7 @@ from ._stein import SteinReduction
 from ._stein_cv import SteinReductionCV
 
 __all__ = [
+    "HoleyReduction",
     "JointReduction",
     "PrincipalHessian",
     "RankTest",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,9 +25,21 @@ from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
-from ..moments import TripleMoments, TriplePlan, centre
+from ..moments import TriplePlan, centre
 from ._auto import fit_auto
-from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, problem_span, solve_moments, whiteners_of
+from ._groups import GroupSums, stream_sums
+from ._jackknife import store_block_errors
+from ._joint_fit import (
+    Problem,
+    Solution,
+    check_streamable,
+    fit_by_passes,
+    fit_exact,
+    problem_span,
+    solve_moments,
+    whiteners_of,
+    without_groups,
+)
 from ._linear import BlockReductionMixin, column_labels
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, joint_rank_test
@@ -89,6 +102,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps (exact solver, published
+        moments). Fewer where their sums would take more than 256 MB, none under ten. None: no errors.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None is
         0 there).
@@ -97,6 +113,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     ----------
     loadings_ : dict of str to ndarray (columns of the block, n_components)
     components_ : ndarray (blocks * n_components, n_features)
+    loadings_error_, components_error_ : of the same shapes, or None
+        Standard errors (delete-one-group jackknife); Student's t of ``n_groups_ - 1`` degrees makes them intervals.
+    expected_error_ : dict of str to float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of each block's space.
+    n_groups_, errors_note_ : int, str
+        Groups in use; why there are no errors, empty when there are.
     singular_values_ : dict of str to ndarray
     selected_ : dict of str to ndarray
         Positions in X of the columns kept (all of them without ``n_selected``).
@@ -147,6 +169,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
         "random_state": ["random_state"],
     }
 
@@ -163,6 +186,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         selection: str = "refit",
         moments: str | tuple[str, ...] = "auto",
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -175,6 +199,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.selection = selection
         self.moments = moments
         self.response = response
+        self.n_groups = n_groups
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -221,7 +246,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             return solution
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
-            solution = fit_exact(problem, source)
+            solution = fit_exact(problem, source, self.n_groups)
         else:
             solution = fit_by_passes(problem, source, solver, self.n_power, generator(self.random_state))
         return solution if span is None else solution.lifted(span)
@@ -297,7 +322,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self, X: Any, y: Any, classes: Any, sample_weight: Any = None, *, afresh: bool = False
     ) -> None:
         """Add one chunk to the running moments; a chunk that fails leaves everything as it was."""
-        self._check_streamable()
+        check_streamable(self)
         first = not hasattr(self, "_stream")
         if is_dask(X):
             msg = "partial_fit takes rows in memory; give a Dask collection to fit"
@@ -315,9 +340,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if not encoder.labels:
             warn_heavy_tails(Y)
         X, Y, weights = weighted_rows(check_weights(sample_weight, X), X, Y)
-        statistic = Source(X, Y, encoder, weights, column_labels(model)).reduce(plan)
+        statistic = stream_sums(Source(X, Y, encoder, weights, column_labels(model)), plan, self.n_groups)
         if not first:
-            self._stream: TripleMoments = self._stream + statistic
+            self._stream: GroupSums = self._stream + statistic
             return
         if hasattr(self, "loadings_") and not afresh:
             warnings.warn(
@@ -368,31 +393,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         own, weighted = block_pairs(problem.wanted, len(problem.blocks))
         return tuple(sorted({*own, *weighted})), weighted
 
-    def _check_streamable(self) -> None:
-        reasons = {
-            "solver": self.solver in ("randomized", "countsketch"),
-            "shrinkage": self.shrinkage == "auto",
-            "n_components": self.n_components == "auto",
-            "n_selected": isinstance(self.n_selected, str) and self.n_selected == "auto",
-            "moments": "tensor" in ((self.moments,) if isinstance(self.moments, str) else self.moments),
-        }
-        for name, wrong in reasons.items():
-            if wrong:
-                msg = (
-                    f"{name}={getattr(self, name)!r} reads the data more than once, so it does not work in chunks. "
-                    "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
-                    "moments='joint', or fit on an array, memmap or Dask collection"
-                )
-                raise ValueError(msg)
-
     def _finish_stream(self) -> Self:
-        encoder, variance = self._stream_encoder, self._stream.y_variance
+        sums = self._stream
+        encoder, variance = self._stream_encoder, sums.total.y_variance
         if encoder.classes is not None and not variance.all():
             unseen = encoder.classes[variance <= 0] if len(variance) > 1 else encoder.classes
-            msg = f"{self._stream.count} rows have not shown every class yet (see {unseen.tolist()})"
+            msg = f"{sums.total.count} rows have not shown every class yet (see {unseen.tolist()})"
             raise _NotYetError(msg)
         problem = self._problem()
-        c = centre(self._stream)
+        c = centre(sums.total)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
         widest = max(problem.blocks.widths)
         try:
@@ -403,12 +412,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                     "shrinkage in (0, 1]"
                 )
                 raise _NotYetError(msg)
-            solution = solve_moments(problem, c, whiteners_of(problem, c, shrinkage))
+            whiteners = whiteners_of(problem, c, shrinkage)
+            solution = solve_moments(problem, c, whiteners)
         except (SingularCovarianceError, ConstantResponseError) as reason:
             raise _NotYetError(str(reason)) from reason
         if hasattr(self, "_waiting"):
             del self._waiting
-        return self._store(solution)
+        return self._store(replace(solution, left=without_groups(problem, sums, whiteners, solution)))
 
     def _store(self, solution: Solution) -> Self:
         blocks = self._problem().blocks
@@ -430,6 +440,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.selected_ = {
             n: c[s] for n, c, s in zip(blocks.names, blocks.columns, solution.supports, strict=True)
         }
+        store_block_errors(self, solution.left, blocks, solution.loadings)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -17,12 +17,15 @@ from .._sklearn_compat import whole
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
+from ._groups import Grouped, GroupSums, choose_groups, grouped_moments, source_rows, triple_bytes
+from ._jackknife import LeftOut, leave_out
 from ._linear import check_block_widths
 from ._proxies import (
     Unfolded,
     block_pairs,
     cross_validate_shape,
     factor_blocks,
+    keep,
     make_whiteners,
     select,
     threshold_counts,
@@ -30,7 +33,7 @@ from ._proxies import (
     unfold_moments,
 )
 from ._sketched import fit_sketched
-from ._source import Folded, Source, ledoit_wolf_weights
+from ._source import Folded, Folds, Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
 from ._tensor import fit_tensor
 
@@ -183,6 +186,10 @@ class Solution:
     solver: str
     ridges: list[float] | None = None
     parts: dict[str, float] | None = None
+    left: LeftOut = LeftOut(
+        note="errors come with solver='exact' and published moments (moments='all' and others), which keep sums of "
+        "groups of rows"
+    )
 
     def lifted(self, span: Span) -> Solution:
         """The same directions for the original columns, from those in the rows' span."""
@@ -193,6 +200,7 @@ class Solution:
             scale=span.deviation[order],
             loadings=[span.loadings(b, L) for b, L in enumerate(self.loadings)],
             supports=[np.arange(w) for w in span.original.widths],
+            left=self.left.lifted(span),
         )
 
 
@@ -212,24 +220,61 @@ def whiteners_of(problem: Problem, c: CentredMoments, shrinkage: Sequence[float 
     return make_whiteners(c, problem.blocks, problem.whiten, shrinkage, problem.labels)
 
 
-def fit_exact(problem: Problem, source: Source) -> Solution:
+def fit_exact(problem: Problem, source: Source, n_groups: int | None = None) -> Solution:
     """Algorithms 1 and 3: one pass for the moments, the rest on small matrices."""
     problem.check_responses(source.encoder.n_responses)
     own, weighted = block_pairs(problem.wanted, len(problem.blocks))
     parts: tuple[TripleMoments, ...] = ()
     if "auto" in (problem.n_components, problem.n_selected):
-        # cross products centre each fold by its own mean of y
-        plan, rows = source.plan(problem.blocks, tuple(sorted({*own, *weighted})), weighted)
-        folds = source.reduce(Folded(plan, _FOLDS), chunk=rows)
-        total, parts = folds.total, folds.parts
-        check_varies(total.y_variance)
+        sums, parts = _folded_moments(problem, source, n_groups)
     else:
-        total = source.moments(problem.blocks, own, weighted)
-    c = centre(total)
+        sums = grouped_moments(source, problem.blocks, own, weighted, n_groups)
+    c = centre(sums.total)
     shrinkage = shrinkages(problem, source, c)
     whiteners = whiteners_of(problem, c, shrinkage)
-    shape = shape_by_folds(problem, total, parts, whiteners) if parts else None
-    return solve_moments(problem, c, whiteners, shape)
+    shape = shape_by_folds(problem, sums.total, parts, whiteners) if parts else None
+    solution = solve_moments(problem, c, whiteners, shape)
+    return replace(solution, left=without_groups(problem, sums, whiteners, solution))
+
+
+def _folded_moments(
+    problem: Problem, source: Source, n_groups: int | None
+) -> tuple[GroupSums, tuple[TripleMoments, ...]]:
+    """Moments of all rows and of folds, in one pass; the groups of rows lie within folds."""
+    own, weighted = block_pairs(problem.wanted, len(problem.blocks))
+    # cross products centre each fold by its own mean of y
+    plan, rows = source.plan(problem.blocks, tuple(sorted({*own, *weighted})), weighted)
+    size = triple_bytes(plan, source.encoder.n_responses)
+    k, note = choose_groups(n_groups, size, source_rows(source))
+    if not k:
+        folds = source.reduce(Folded(plan, _FOLDS), chunk=rows)
+        parts, groups = folds.parts, {}
+    else:
+        folds = source.reduce(Folded(Grouped(plan, -(-k // _FOLDS)), _FOLDS), chunk=k * (rows or 1024))
+        parts = tuple(fold.total for fold in folds.parts if fold.parts)
+        groups = dict(enumerate(group for fold in folds.parts for group in fold.parts.values()))
+    total = Folds(parts).total
+    check_varies(total.y_variance)
+    return GroupSums(total, groups, note), parts
+
+
+def without_groups(
+    problem: Problem, sums: GroupSums, whiteners: Sequence[Whitener], solution: Solution
+) -> LeftOut:
+    """Directions without each group of rows, of the rank, shrinkage and number of columns found in all rows."""
+    counts = None
+    if problem.n_selected is not None:
+        counts = {name: len(s) for name, s in zip(problem.blocks.names, solution.supports, strict=True)}
+    fixed = replace(problem, n_components=solution.loadings[0].shape[1], n_selected=counts)
+
+    def solve(total: TripleMoments, *, anew: bool = False) -> list[Array]:
+        c = centre(total)
+        unit = problem.whiten == "unit"
+        again = [w.again(c.covariance[b, b], c.rows, unit=unit) for b, w in enumerate(whiteners)]
+        return solve_moments(fixed, c, again, near=solution, anew=anew).loadings
+
+    choose = partial(solve, anew=True) if counts else None
+    return leave_out(sums, solve, solution.loadings, [w.metric for w in whiteners], choose)
 
 
 def shape_by_folds(
@@ -269,8 +314,15 @@ def solve_moments(
     c: CentredMoments,
     whiteners: Sequence[Whitener],
     shape: tuple[int, float | None] | None = None,
+    near: Solution | None = None,
+    *,
+    anew: bool = True,
 ) -> Solution:
-    """Directions from central moments; ``shape`` is a rank and threshold factor found before."""
+    """Directions from central moments.
+
+    ``shape`` is a rank and threshold factor found before, ``near`` a solution not far from this one, whose selected
+    columns are kept unless ``anew``.
+    """
     blocks = problem.blocks
     variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
     _warn_constant(problem, variance)
@@ -282,10 +334,13 @@ def solve_moments(
         counts = threshold_counts(unfolded, c.count, rank, factor)
     matrices = [u.matrix for u in unfolded]
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
-    if counts is not None:
+    if counts is not None and near is not None and not anew:
+        matrices, supports = keep(unfolded, near.supports), near.supports
+    elif counts is not None:
         matrices, supports = select(unfolded, counts, paper=problem.selection == "paper")
-    ties = [w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
-    directions, values = factor_blocks(matrices, rank, ties)
+    ties = [None if near else w.tie(c.covariance[b, b]) for b, w in enumerate(whiteners)]
+    starts = [w.unloaded(L) for w, L in zip(whiteners, near.loadings, strict=True)] if near else None
+    directions, values = factor_blocks(matrices, rank, ties, starts)
     if counts is not None:
         for U, support in zip(directions, supports, strict=True):
             off = np.ones(len(U), dtype=bool)
@@ -371,3 +426,22 @@ def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Sp
         shrinkage=problem.shrinkage,
         scale=problem.whiten is not None,
     )
+
+
+def check_streamable(model: Any) -> None:
+    """Refuse what reads the data more than once."""
+    reasons = {
+        "solver": model.solver in ("randomized", "countsketch"),
+        "shrinkage": model.shrinkage == "auto",
+        "n_components": model.n_components == "auto",
+        "n_selected": isinstance(model.n_selected, str) and model.n_selected == "auto",
+        "moments": "tensor" in ((model.moments,) if isinstance(model.moments, str) else model.moments),
+    }
+    for name, wrong in reasons.items():
+        if wrong:
+            msg = (
+                f"{name}={getattr(model, name)!r} reads the data more than once, so it does not work in chunks. "
+                "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
+                "moments='joint', or fit on an array, memmap or Dask collection"
+            )
+            raise ValueError(msg)

@@ -17,6 +17,7 @@ from .._overflow import overflow_error
 from .._rows import chunk_rows, is_dask
 from .._validation import assert_finite, check_table, feature_names, warn_constant
 from ..factor import Whitener, full_whitener
+from ._jackknife import LeftOut
 from ._source import Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
 
@@ -215,3 +216,7 @@ class Table:
     def loadings(self, L: Array, b: int = 0) -> Array:
         """Directions for the original columns."""
         return L if self.span is None else self.span.loadings(b, L)
+
+    def lifted(self, left: LeftOut) -> LeftOut:
+        """Directions without groups of rows, for the original columns."""
+        return left if self.span is None else left.lifted(self.span)

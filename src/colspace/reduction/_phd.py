@@ -18,6 +18,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, break_ties, eigh, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
+from ._groups import GroupSums, grouped_moments, grouped_plan
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,
@@ -55,10 +57,20 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps; see JointReduction. With
+        ``residuals`` the regression is taken as known.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
+    components_error_ : ndarray (n_components, n_features), or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     eigenvalues_ : ndarray (n_components,)
         Signed, in units of y; for several responses the singular values of the standardised ones.
     mean_, scale_ : ndarray (n_features,)
@@ -86,6 +98,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         "residuals": ["boolean"],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
     }
 
     def __init__(
@@ -95,11 +108,13 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         residuals: bool = False,
         shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
     ) -> None:
         self.n_components = n_components
         self.residuals = residuals
         self.shrinkage = shrinkage
         self.response = response
+        self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -119,34 +134,49 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         view.check_components(self.n_components)
         source, table = view.source, view.blocks
         own = ((0, 0),)
-        c = centre(source.moments(table, own, () if self.residuals else own))
+        weighted, n_groups = ((), None) if self.residuals else (own, self.n_groups)
+        sums = grouped_moments(source, table, own, weighted, n_groups)
+        c = centre(sums.total)
         covariance = c.covariance[0, 0]
         shrinkage = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
         whitener = table_whitener(source, covariance, c.rows, shrinkage, labels)
         self.shrinkage_ = whitener.shrinkage
         self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         if self.residuals:
-            c = self._residual_moments(source, table, c, whitener)
+            sums = self._residual_moments(source, table, c, whitener)
+            c = centre(sums.total)
         hessians = whitener.both_sides(c.triple[0, 0], whitener)
         directions, values = hessian_directions(hessians, self.n_components, whitener.tie(covariance))
         self.n_components_ = self.n_components
         self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
-        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
+        found = whitener.loadings(directions)
+        loadings = view.loadings(found)
+        self._store_directions(loadings, table_dtype(X))
+
+        def solve(total: TripleMoments) -> list[Array]:
+            c = centre(total)
+            w = whitener.again(c.covariance[0, 0], c.rows, unit=source.unit)
+            H = w.both_sides(c.triple[0, 0], w)
+            return [w.loadings(hessian_directions(H, self.n_components, w.tie(c.covariance[0, 0]))[0])]
+
+        store_errors(self, view.lifted(leave_out(sums, solve, [found], [whitener.metric])), loadings)
         return self
 
     def _residual_moments(
         self, source: Source, table: Blocks, c: CentredMoments, whitener: Whitener
-    ) -> CentredMoments:
-        """Central moments of the residuals of least squares; of y itself where those are nothing but rounding."""
+    ) -> GroupSums:
+        """Moments of the residuals of least squares; of y itself where those are nothing but rounding."""
         own = ((0, 0),)
         coefficients = whitener.loadings(whitener.apply(c.linear)) * c.y_scale
         plan, rows = source.plan(table, own, own)
         plan = replace(plan, shift_y=np.zeros_like(c.y_mean), scale_y=c.y_scale)
-        total = source.reduce(Residuals(plan, c.mean, c.y_mean, coefficients), chunk=rows)
+        residuals = Residuals(plan, c.mean, c.y_mean, coefficients)
+        sums = grouped_plan(source, plan, residuals, rows, self.n_groups)
+        total = sums.total
         deviation = np.sqrt(np.diag(total.yy) / total.count)
         exact = np.flatnonzero(deviation <= _NO_RESIDUAL)
         if not exact.size:
-            return centre(total)
+            return sums
         warnings.warn(
             f"response {exact[0]} is a linear function of X (residual deviation {deviation[exact[0]]:.1e} of its own), "
             "so residuals=True leaves nothing to look at, and y itself is used. Remedies: residuals=False, or a "
@@ -154,7 +184,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
             UserWarning,
             stacklevel=3,
         )
-        return centre(source.moments(table, own, own))
+        return grouped_moments(source, table, own, own, self.n_groups)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ..factor import (
     Whitener,
     diagonal_whitener,
     full_whitener,
+    keep_cells,
     left_singular,
     select_rows,
     singular_values,
@@ -138,6 +139,14 @@ def select(
     )
 
 
+def keep(unfolded: Sequence[Unfolded], supports: Sequence[Index]) -> list[Array]:
+    """The moments of these features of every block alone; the rest are zero."""
+    return [
+        keep_cells(u.matrix, u.owner, u.feature, supports, support)
+        for u, support in zip(unfolded, supports, strict=True)
+    ]
+
+
 def noise_edge(rows: float, columns: float, count: float) -> float:
     """Largest singular value to expect without signal: (sqrt rows + sqrt columns)/sqrt m, 5 % added."""
     return 1.05 * float(np.sqrt(rows) + np.sqrt(columns)) / np.sqrt(count)
@@ -212,8 +221,15 @@ def cross_validate_shape(
 
 
 def factor_blocks(
-    matrices: Sequence[Array], r: int, ties: Sequence[Array]
+    matrices: Sequence[Array],
+    r: int,
+    ties: Sequence[Array | None],
+    starts: Sequence[Array] | None = None,
 ) -> tuple[list[Array], list[Array]]:
-    """Leading left singular vectors and values of every block's matrix; ``ties`` order directions of equal values."""
-    pairs = [left_singular(M, r, tie) for M, tie in zip(matrices, ties, strict=True)]
+    """Leading left singular vectors and values of every block's matrix; ``ties`` order directions of equal values.
+
+    ``starts``: near what is sought.
+    """
+    near: Sequence[Array | None] = starts or [None] * len(matrices)
+    pairs = [left_singular(M, r, tie, start) for M, tie, start in zip(matrices, ties, near, strict=True)]
     return [U for U, _ in pairs], [s for _, s in pairs]

@@ -19,7 +19,9 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
-from ..moments import centre
+from ..moments import CentredMoments, TripleMoments, centre
+from ._groups import grouped_moments
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,
@@ -55,6 +57,8 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         Weight :math:`\Gamma` of the responses. "unit" gives each unit variance, so that their units do not matter;
         "identity" is plain least squares; "inverse" is the inverse of their covariance, and the
         directions are those of canonical correlation.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps; see JointReduction.
 
     Attributes
     ----------
@@ -62,6 +66,13 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
     intercept_ : ndarray (n_responses,), or float for a 1-D y
     components_ : ndarray (n_components, n_features)
         Directions in X; ``coef_ = y_loadings_ @ components_``.
+    components_error_ : ndarray (n_components, n_features), or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     y_loadings_ : ndarray (n_responses, n_components)
         How each response follows the directions.
     singular_values_ : ndarray (n_components,)
@@ -96,12 +107,21 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         "n_components": [whole(1)],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "weighting": [StrOptions({"unit", "identity", "inverse"})],
+        "n_groups": [whole(2), None],
     }
 
-    def __init__(self, n_components: int = 1, *, alpha: float | None = None, weighting: str = "unit") -> None:
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        alpha: float | None = None,
+        weighting: str = "unit",
+        n_groups: int | None = 20,
+    ) -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.weighting = weighting
+        self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -135,24 +155,14 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         view = Table.of(source, parse_blocks(None, p), shrinkage, labels)
         if view.span is not None:
             check_span(self.n_components, view.blocks.widths, view.source.X.shape[0])
-        total = view.source.moments(view.blocks, ((0, 0),), ())
-        c = centre(total)
+        sums = grouped_moments(view.source, view.blocks, ((0, 0),), (), self.n_groups)
+        c = centre(sums.total)
         covariance = c.covariance[0, 0]
         remedies = "alpha > 0, or fewer columns"
         whitener = table_whitener(view.source, covariance, c.rows, shrinkage, labels, remedies=remedies)
-        whitener = replace(whitener, scale=whitener.scale * np.sqrt(1.0 + (self.alpha or 0.0)))
-        # in units of the responses' deviations
-        root = np.eye(q)
-        if self.weighting == "identity":
-            root = np.diag(c.y_scale.max() / c.y_scale)
-        elif self.weighting == "inverse":
-            shift = total.y / total.count
-            spread = c.y_scale / total.scale_y
-            root = response_root((total.yy / total.count - np.outer(shift, shift)) / spread / spread[:, None])
-        tie = whitener.tie(covariance)
-        directions, loadings, values = reduced_rank(whitener, c.linear, root, self.n_components, tie)
+        inner, loadings, values = self._solve(sums.total, c, whitener)
         self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
-        directions, loadings = view.loadings(directions), loadings * c.y_scale[:, None]
+        directions, loadings = view.loadings(inner), loadings * c.y_scale[:, None]
         signs = direction_signs(directions, self.scale_)
         directions, loadings = directions * signs, loadings * signs
         if self.weighting == "identity":
@@ -173,7 +183,33 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         self.y_loadings_ = loadings
         self.coef_ = coef[0] if flat else coef
         self.intercept_ = float(intercept[0]) if flat else intercept
+
+        def solve(rest: TripleMoments) -> list[Array]:
+            c = centre(rest)
+            again = whitener.again(c.covariance[0, 0], c.rows, unit=view.source.unit)
+            return [self._solve(rest, c, again)[0]]
+
+        left = leave_out(sums, solve, [inner], [self._ridged(whitener).metric])
+        store_errors(self, view.lifted(left), directions)
         return self
+
+    def _ridged(self, whitener: Whitener) -> Whitener:
+        """W'W = (Sigma + alpha D^2)^-1 from the whitener of (Sigma + alpha D^2)/(1 + alpha)."""
+        return replace(whitener, scale=whitener.scale * np.sqrt(1.0 + (self.alpha or 0.0)))
+
+    def _solve(
+        self, total: TripleMoments, c: CentredMoments, whitener: Whitener
+    ) -> tuple[Array, Array, Array]:
+        """Directions, loadings of the responses in units of their deviations, and singular values."""
+        root = np.eye(len(c.y_scale))
+        if self.weighting == "identity":
+            root = np.diag(c.y_scale.max() / c.y_scale)
+        elif self.weighting == "inverse":
+            shift = total.y / total.count
+            spread = c.y_scale / total.scale_y
+            root = response_root((total.yy / total.count - np.outer(shift, shift)) / spread / spread[:, None])
+        tie = whitener.tie(c.covariance[0, 0])
+        return reduced_rank(self._ridged(whitener), c.linear, root, self.n_components, tie)
 
     def predict(self, X: Any) -> Any:
         """The fitted responses of rows."""

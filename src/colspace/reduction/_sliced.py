@@ -20,6 +20,8 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import QuantileSummary, SlicedMoments, quantile_summary, sliced_moments
+from ._groups import GroupSums, grouped_sums
+from ._jackknife import leave_out, store_errors
 from ._linear import (
     LinearReductionMixin,
     Table,
@@ -44,6 +46,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         "n_slices": [whole(2)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
     }
 
     def __init__(
@@ -53,11 +56,13 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         n_slices: int = 10,
         shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
     ) -> None:
         self.n_components = n_components
         self.n_slices = n_slices
         self.shrinkage = shrinkage
         self.response = response
+        self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -89,7 +94,8 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         view.check_components(self.n_components)
         source, table = view.source, view.blocks
         slicer = make_slicer(source, self.n_slices)
-        m = collect_slices(source, table, slicer, second=self._second)
+        sums = collect_slices(source, table, slicer, second=self._second, n_groups=self.n_groups)
+        m = sums.total
         counts = slicer.counts
         _warn_thin_slices(m, counts)
         covariance = m.covariance
@@ -97,13 +103,24 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         whitener = table_whitener(source, covariance, m.rows, shrinkage, labels)
         self.shrinkage_ = whitener.shrinkage
         self.n_components_ = min(self.n_components, self._most(counts))
-        kernel = self._kernel(m, whitener)
-        directions, values = left_singular(kernel, self.n_components_, whitener.tie(covariance))
+        found, values = self._directions(m, whitener)
         self.eigenvalues_ = values
         self.n_slices_ = counts[0] if len(counts) == 1 else np.array(counts)
         self.mean_, self.scale_ = view.mean(m.mean), view.scale(covariance)
-        self._store_directions(view.loadings(whitener.loadings(directions)), table_dtype(X))
+        loadings = view.loadings(found)
+        self._store_directions(loadings, table_dtype(X))
+
+        def solve(total: SlicedMoments) -> list[Array]:
+            rest = total.filled
+            return [self._directions(rest, whitener.again(rest.covariance, rest.rows, unit=source.unit))[0]]
+
+        store_errors(self, view.lifted(leave_out(sums, solve, [found], [whitener.metric])), loadings)
         return self
+
+    def _directions(self, m: SlicedMoments, whitener: Whitener) -> tuple[Array, Array]:
+        """Loadings and eigenvalues of the kernel matrix."""
+        U, values = left_singular(self._kernel(m, whitener), self.n_components_, whitener.tie(m.covariance))
+        return whitener.loadings(U), values
 
     def _most(self, counts: list[int]) -> int:
         """Directions that this many slices can carry."""
@@ -136,10 +153,20 @@ class SlicedInverse(_SlicedReduction):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps; see JointReduction. The
+        slices are those of all rows.
 
     Attributes
     ----------
     components_ : ndarray (n_components_, n_features)
+    components_error_ : ndarray (n_components_, n_features), or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     eigenvalues_ : ndarray (n_components_,)
         Between 0 and 1 for one response.
     mean_, scale_ : ndarray (n_features,)
@@ -209,10 +236,20 @@ class SlicedAverage(_SlicedReduction):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions, from sums that the same pass keeps; see JointReduction. The
+        slices are those of all rows.
 
     Attributes
     ----------
     components_ : ndarray (n_components_, n_features)
+    components_error_ : ndarray (n_components_, n_features), or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     eigenvalues_ : ndarray (n_components_,)
     mean_, scale_ : ndarray (n_features,)
         Means and standard deviations of the columns.
@@ -338,9 +375,15 @@ class SlicePlan:
 
 
 def collect_slices(
-    source: Source, table: Blocks, slicer: Slicer, *, second: bool = False, responses: bool = False
-) -> SlicedMoments:
-    """Moments within slices of the columns of a table, in one pass over its rows.
+    source: Source,
+    table: Blocks,
+    slicer: Slicer,
+    *,
+    second: bool = False,
+    responses: bool = False,
+    n_groups: int | None = None,
+) -> GroupSums:
+    """Moments within slices of the columns of a table, and those of groups of rows, in one pass over its rows.
 
     ``second``: with products of columns in each slice. ``responses``: with products of columns and
     responses, these centred and divided as ``source.response_units`` says.
@@ -348,7 +391,14 @@ def collect_slices(
     y_mean, y_scale = source.response_units()
     statistic = slice_statistic(source, table, sum(slicer.counts), second=second)
     rows = max(256, CHUNK_BYTES // (8 * sum(table.widths)))
-    return source.reduce(SlicePlan(slicer, statistic, y_mean, y_scale, responses), chunk=rows)
+    plan = SlicePlan(slicer, statistic, y_mean, y_scale, responses)
+    return grouped_sums(source, plan, rows, n_groups, slice_bytes(sum(slicer.counts), table, second=second))
+
+
+def slice_bytes(n_slices: int, table: Blocks, *, second: bool = False) -> int:
+    """Bytes of the sums of slices."""
+    p = sum(table.widths)
+    return 8 * (p**2 * (1 + n_slices * second) + p * (1 + 2 * n_slices))
 
 
 def slice_statistic(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -15,11 +16,13 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from .._blocks import Blocks, parse_blocks
 from .._containers import as_column
 from .._response import check_varies, is_gap
-from .._rows import is_dask, reduce_rows
+from .._rows import chunk_rows, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype
-from ..factor import eigh, fix_signs
-from ..moments import SlicedMoments, centre, clear_flat
+from ..factor import Whitener, eigh, fix_signs
+from ..moments import SlicedMoments, TripleMoments, centre, clear_flat
+from ._groups import GroupSums, choose_groups, grouped_moments, reduce_groups
+from ._jackknife import leave_out, store_block_errors
 from ._linear import (
     BlockReductionMixin,
     Table,
@@ -29,7 +32,7 @@ from ._linear import (
     table_shrinkage,
     table_whitener,
 )
-from ._sliced import collect_slices, make_slicer, slice_statistic
+from ._sliced import collect_slices, make_slicer, slice_bytes, slice_statistic
 from ._source import Source, weighted_rows
 
 Array = NDArray[np.float64]
@@ -61,11 +64,21 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions (not to be taken for the sub-populations ``groups`` of ``fit``),
+        from sums that the same pass keeps; see JointReduction.
 
     Attributes
     ----------
     loadings_ : dict of str to ndarray (columns of the block, n_components)
     components_ : ndarray (blocks * n_components, n_features)
+    loadings_error_, components_error_ : of the same shapes, or None
+        Standard errors by the delete-one-group jackknife.
+    expected_error_ : dict of str to float, or None
+        Expected NSEE (`colspace.metrics.nsee`) of each block's space.
+    n_groups_ : int
+    errors_note_ : str
+        Why there are no errors; empty when there are.
     singular_values_ : dict of str to ndarray
     mean_, scale_ : ndarray (n_features,)
         Means and standard deviations of the columns.
@@ -101,6 +114,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         "n_slices": [whole(1)],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
     }
 
     def __init__(
@@ -111,12 +125,14 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         n_slices: int = 1,
         shrinkage: float | str | None = None,
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
     ) -> None:
         self.n_components = n_components
         self.blocks = blocks
         self.n_slices = n_slices
         self.shrinkage = shrinkage
         self.response = response
+        self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -148,27 +164,46 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         labels = [labels[i] for i in columns]
         view = Table.of(source, Blocks(("x",), (columns,), self.n_features_in_), self.shrinkage, labels)
         source, table = view.source, view.blocks
-        r = self._regressions(source, table, groups)
+        sums, regressions = self._regressions(source, table, groups)
+        r = regressions(sums.total)
         self._check_components(r.cross.shape[1])
         shrinkage = table_shrinkage(source, table, r.mean, r.total, r.count, self.shrinkage)
         whitener = table_whitener(source, r.covariance, r.rows, shrinkage, labels)
         self.shrinkage_ = whitener.shrinkage
         scale = view.scale(r.total)
-        inner = whitener.loadings(whitener.apply(r.cross))
-        coefficients = view.loadings(inner)
         unit = whitener.scale if view.span is None else np.where(scale > 0, scale, 1.0)
-        loadings, values = [], []
-        for s in blocks.slices:
-            standard = coefficients[s] * unit[s, None]
-            metric = (1.0 - whitener.shrinkage) * self._block_metric(view, r, coefficients, s, columns)
-            L, found = block_directions(
-                metric + whitener.shrinkage * standard.T @ standard, standard, self.n_components
-            )
-            loadings.append(L / unit[s, None])
-            values.append(found)
+
+        def parts(now: Regressions, w: Whitener) -> tuple[list[Array], list[Array]]:
+            coefficients = view.loadings(w.loadings(w.apply(now.cross)))
+            loadings, values = [], []
+            for s in blocks.slices:
+                standard = coefficients[s] * unit[s, None]
+                metric = (1.0 - w.shrinkage) * self._block_metric(view, now, coefficients, s, columns)
+                L, found = block_directions(
+                    metric + w.shrinkage * standard.T @ standard, standard, self.n_components
+                )
+                loadings.append(L / unit[s, None])
+                values.append(found)
+            return loadings, values
+
+        def solve(rest: Any) -> list[Array]:
+            now = regressions(rest)
+            return parts(now, whitener.again(now.covariance, now.rows, unit=source.unit))[0]
+
+        loadings, values = parts(r, whitener)
+        metrics = [self._metric(view, r, unit, s) for s in blocks.slices]
+        left = leave_out(sums, solve, loadings, metrics)
         self.n_directions_ = r.cross.shape[1]
         self._store_blocks(blocks, loadings, values, view.mean(r.mean), scale, table_dtype(X))
+        store_block_errors(self, left, blocks, loadings)
         return self
+
+    @staticmethod
+    def _metric(view: Table, r: Regressions, unit: Array, s: slice) -> Callable[[Array], Array]:
+        """What directions of a block are orthonormal in: its covariance, or its columns' units in a wide table."""
+        if view.span is None:
+            return lambda L: r.covariance[s, s] @ L
+        return lambda L: L * unit[s, None] ** 2
 
     def _block_metric(
         self, view: Table, r: Regressions, coefficients: Array, s: slice, columns: Index
@@ -184,22 +219,32 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         means = r.group_means(fitted, w)
         return ((fitted - means) * w[:, None]).T @ (fitted - means) / w.sum()
 
-    def _regressions(self, source: Source, table: Blocks, groups: Any) -> Regressions:
+    def _regressions(
+        self, source: Source, table: Blocks, groups: Any
+    ) -> tuple[GroupSums, Callable[[Any], Regressions]]:
+        """Sums of all rows and of groups of them, and how regressions are made of sums."""
         if groups is not None:
-            codes, n_groups = group_numbers(groups)
+            codes, n_codes = group_numbers(groups)
             q = source.y.shape[1]
-            slices = codes[:, None] + n_groups * np.arange(q)
+            slices = codes[:, None] + n_codes * np.arange(q)
             y_mean, y_scale = source.response_units()
-            statistic = slice_statistic(source, table, n_groups * q)
+            statistic = slice_statistic(source, table, n_codes * q)
             arrays = [source.X, slices, (source.y - y_mean) / y_scale]
             if source.weights is not None:
                 arrays.append(source.weights)
-            m = reduce_rows(statistic, *arrays)
-            return group_regressions(m, n_groups, codes)
+
+            def pass_over(statistic: Callable[..., Any], chunk: int | None = None) -> Any:
+                return reduce_rows(statistic, *arrays, chunk=chunk)
+
+            k, note = choose_groups(self.n_groups, slice_bytes(n_codes * q, table), source.X.shape[0])
+            if not k:
+                return GroupSums(pass_over(statistic), note=note), partial(
+                    group_regressions, q=q, groups=codes
+                )
+            found = reduce_groups(pass_over, statistic, k, dask=False, chunk=chunk_rows(*arrays))
+            return GroupSums(found.total, found.parts), partial(group_regressions, q=q, groups=codes)
         if self.n_slices == 1:
-            c = centre(source.moments(table, ((0, 0),), ()))
-            covariance = c.covariance[0, 0]
-            return Regressions(c.rows, c.count, c.mean, covariance, covariance, c.linear)
+            return grouped_moments(source, table, ((0, 0),), (), self.n_groups), whole_regressions
         if source.encoder.labels:
             msg = (
                 f"n_slices={self.n_slices}, but y holds class labels, which do not vary within a slice. Remedies: "
@@ -207,8 +252,8 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
             )
             raise ValueError(msg)
         slicer = make_slicer(source, self.n_slices)
-        m = collect_slices(source, table, slicer, responses=True)
-        return slice_regressions(m, slicer.counts)
+        sums = collect_slices(source, table, slicer, responses=True, n_groups=self.n_groups)
+        return sums, partial(slice_regressions, counts=slicer.counts)
 
     def _check_components(self, n_directions: int) -> None:
         if self.n_components > n_directions:
@@ -255,8 +300,17 @@ def deviations(m: SlicedMoments, counts: list[int]) -> Array:
     return np.repeat(np.sqrt(variance), counts)
 
 
+def whole_regressions(total: TripleMoments) -> Regressions:
+    """The regression of each response on all rows."""
+    c = centre(total)
+    covariance = c.covariance[0, 0]
+    return Regressions(c.rows, c.count, c.mean, covariance, covariance, c.linear)
+
+
 def slice_regressions(m: SlicedMoments, counts: list[int]) -> Regressions:
     """The overall regression of each response, and those within the slices in which it varies."""
+    counts = [int(part.sum()) for part in np.split(m.occupied, np.cumsum(counts)[:-1])]
+    m = m.filled
     owner = np.repeat(np.arange(len(counts)), counts)
     scale = deviations(m, counts)
     within = m.slice_cross / scale
@@ -267,8 +321,10 @@ def slice_regressions(m: SlicedMoments, counts: list[int]) -> Regressions:
     return Regressions(m.rows, m.n_rows, m.mean, m.covariance, m.covariance, cross)
 
 
-def group_regressions(m: SlicedMoments, n_groups: int, groups: Index) -> Regressions:
+def group_regressions(m: SlicedMoments, q: int, groups: Index) -> Regressions:
     """The regressions within groups in which the response varies, on the pooled covariance."""
+    m = m.filled
+    n_groups = len(m.count) // q
     scale = deviations(m, [n_groups] * (len(m.count) // n_groups))
     means = m.slice_means[:n_groups]
     pooled = m.covariance - (means.T * m.weights[:n_groups]) @ means

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -32,11 +34,22 @@ from .._validation import (
 )
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
+from ._groups import GroupSums
+from ._jackknife import store_errors
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
-from ._stein_fit import Frame, SteinOptions, settle, solve_stein, supervised_matrix
+from ._stein_fit import (
+    Frame,
+    SteinOptions,
+    SteinSolution,
+    settle,
+    settled,
+    solve_stein,
+    supervised_matrix,
+)
 from ._stein_folds import held_out_rank
+from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -103,12 +116,18 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
         booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
+    n_groups : int or None, default=20
+        Groups of rows for errors of the directions (Gaussian score), from sums of the same pass; see JointReduction.
     random_state : int, RandomState or None, default=None
         Used by ``score_model="auto"``.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
+    components_error_, expected_error_ : ndarray (n_components, n_features) and float, or None
+        Standard errors by the delete-one-group jackknife, and expected NSEE (`colspace.metrics.nsee`) of the space.
+    n_groups_, errors_note_ : int, str
+        Groups in use; why there are no errors, empty when there are.
     singular_values_ : ndarray (n_components,)
     score_model_ : ScoreModel or None
         The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
@@ -145,6 +164,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         "combine": [StrOptions({"stack", "mean"})],
         "unlabeled_weight": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "paper"})],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
+        "n_groups": [whole(2), None],
         "random_state": ["random_state"],
     }
 
@@ -160,6 +180,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         combine: str = "stack",
         unlabeled_weight: float | str = "auto",
         response: str | Callable[[Any], Any] | None = None,
+        n_groups: int | None = 20,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -171,6 +192,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         self.combine = combine
         self.unlabeled_weight = unlabeled_weight
         self.response = response
+        self.n_groups = n_groups
         self.random_state = random_state
 
     # ------------------------------------------------------------------ fitting
@@ -187,7 +209,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sample_weight : array (n,), optional
             A weight of two counts a row twice, zero leaves it out.
         """
-        for name in ("_sums", "_plan"):
+        for name in ("_sums", "_plan", "_stream_groups"):
             if hasattr(self, name):
                 delattr(self, name)
         X = check_table(self, X, reset=True, min_rows=2)
@@ -206,7 +228,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if span is not None:
             X = span.source.X
         plan = self._make_plan(X, y, encoder, weights=weights)
-        sums = reduce_stein(plan, X, y, weights, column_labels(self) if span is None else None)
+        names = column_labels(self) if span is None else None
+        groups = stein_groups(plan, self.n_groups, None if is_dask(X) else X.shape[0])
+        sums = grouped_stein(plan, X, y, weights, names, *groups)
         return self._finish_sums(sums, encoder, plan, X, y, weights, span)
 
     def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
@@ -259,10 +283,12 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             y, response = read_response(y, self.response)
             encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)
             self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
+            self._stream_groups: tuple[int, str] = stein_groups(self._plan, self.n_groups, None)
         else:
             y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
-        sums = reduce_stein(self._plan, X, y, check_weights(sample_weight, X), column_labels(self))
-        self._sums: Any = sums if first else self._sums + sums
+        weights = check_weights(sample_weight, X)
+        sums = grouped_stein(self._plan, X, y, weights, column_labels(self), *self._stream_groups)
+        self._sums: GroupSums = sums if first else self._sums + sums
         return self._finish_sums(self._sums, self._plan.encoder, self._plan, None, None)
 
     def _make_plan(
@@ -370,7 +396,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     def _finish_sums(
         self,
-        sums: Any,
+        groups: GroupSums,
         encoder: ResponseEncoder | None,
         plan: GaussianPlan | ScorePlan,
         X: Any,
@@ -379,6 +405,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         span: Span | None = None,
     ) -> Self:
         self.score_model_: ScoreModel | None
+        sums = groups.total
         law: Law | None = None
         if isinstance(plan, ScorePlan):
             moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
@@ -401,22 +428,32 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 stacklevel=3,
             )
         r = self._rank(plan, X, y, weights, frame, moments.scale, law)
-        return self._finish(moments, frame, r, span, exact=isinstance(plan, GaussianPlan))
+        solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
+        directions = self._finish(moments, solution, r, span)
+        options = settled(self._options(), moments, frame, labels, self.n_features_in_)
+        law_of = partial(self._law, span=span, chosen=self._template_of(sums) if not groups.note else None)
+        left = stein_left_out(groups, moments, frame, solution, options, labels, self.n_features_in_, law_of)
+        store_errors(self, left if span is None else left.lifted(span), directions)
+        return self
 
-    def _law(self, tables: GaussianTables, span: Span | None) -> tuple[Law, Array]:
-        """The Gaussian law of the rows, and what columns are divided by."""
-        mean, covariance, rows = gaussian_moments(tables)
+    def _template_of(self, tables: GaussianTables) -> GaussianScore:
         n = tables.labeled.count + tables.rest.count
-        comfortable = tables.rest.count == 0 and n >= 2 * self.n_features_in_
-        template = self._template(n, comfortable=comfortable)
+        return self._template(n, comfortable=tables.rest.count == 0 and n >= 2 * self.n_features_in_)
+
+    def _law(
+        self, tables: GaussianTables, span: Span | None, chosen: GaussianScore | None = None
+    ) -> tuple[Law, Array]:
+        """The Gaussian law of the rows (``chosen``: of a part, as chosen for all), and what columns are divided by."""
+        mean, covariance, rows = gaussian_moments(tables)
+        template = chosen or self._template_of(tables)
         if span is not None:
-            return span_law(template, mean, covariance, span.unit), np.ones(len(mean))
+            law = span_law(template, mean, covariance, span.unit, diagonal=chosen is None)
+            return law, np.ones(len(mean))
         scale = column_scale(covariance, standardize=self.standardize)
         return gaussian_law(template, mean, covariance, rows, scale, standardize=self.standardize), scale
 
-    def _finish(self, m: SteinMoments, frame: Frame, r: int, span: Span | None, *, exact: bool) -> Self:
-        """Directions from moments."""
-        solution = solve_stein(self._options(), m, frame, r, exact=exact)
+    def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
+        """Keep the directions; gives them for the original columns."""
         for note in solution.notes:
             warnings.warn(note, UserWarning, stacklevel=4)
         self.n_components_ = r
@@ -431,17 +468,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             self.mean_, self.scale_ = span.mean, span.deviation
             directions = span.loadings(0, directions)
         self._store_directions(directions, self._dtype)
-        return self
+        return directions
 
     def _options(self) -> SteinOptions:
-        return SteinOptions(
-            self.n_components,
-            self.order,
-            self.whiten,
-            self.whiten_response,
-            self.combine,
-            self.unlabeled_weight,
-        )
+        return SteinOptions(*(getattr(self, option.name) for option in fields(SteinOptions)))
 
     def _rank(
         self, plan: Any, X: Any, y: Any, weights: Any, frame: Frame, scale: Array, law: Law | None

@@ -179,6 +179,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             combine=self.combine,
             unlabeled_weight=weight,
             response=response,
+            n_groups=None,
         )
 
 

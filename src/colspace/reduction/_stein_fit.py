@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,17 @@ def settle(options: SteinOptions, m: SteinMoments, ridge: float, labels: bool, n
     metric = m.covariance + ridge * np.eye(len(m.mean))
     inverse = inverse_root(metric)
     return Frame(supervised, weight, transform, metric @ inverse, inverse)
+
+
+def settled(
+    options: SteinOptions, m: SteinMoments, frame: Frame, labels: bool, n_columns: int
+) -> SteinOptions:
+    """The options with every "auto" as these moments have resolved it."""
+    enough = labels or m.n_labeled >= 10 * n_columns
+    response = enough or "auto" if options.whiten_response == "auto" else options.whiten_response
+    return replace(
+        options, whiten=frame.root is not None, whiten_response=response, unlabeled_weight=frame.weight
+    )
 
 
 def _weight(options: SteinOptions, m: SteinMoments, labels: bool) -> float | str:

@@ -13,6 +13,7 @@ from .._overflow import ColumnOverflowError, overflow_error
 from .._response import ResponseEncoder, holds_labels, is_gap, make_encoder
 from .._rows import CHUNK_BYTES, is_dask, reduce_rows
 from .._validation import ConstantColumnWarning, sample_rows
+from ..factor import eigh
 from ..moments import Additive, TripleMoments, TriplePlan, all_finite, clear_flat, weighted_gram
 from ..scores import GaussianScore, ScoreModel, gaussian_from_moments
 from ._source import Encoded, all_classes
@@ -204,12 +205,19 @@ def _gaussian_law(
     return Law(score.location_, score.precision_ * scale * scale[:, None], ridge, score)
 
 
-def span_law(template: GaussianScore, mean: Array, covariance: Array, unit: float) -> Law:
-    """The law in coordinates of the rows' span, in which the covariance is diagonal."""
+def span_law(
+    template: GaussianScore, mean: Array, covariance: Array, unit: float, *, diagonal: bool = True
+) -> Law:
+    """The law in coordinates of the rows' span, in which the covariance of all rows is diagonal."""
     if template.ridge == np.inf:
         return Law(mean, np.eye(len(mean)) / unit, 0.0, None)
     ridge = 0.0 if isinstance(template.ridge, str) else template.ridge * unit
-    return Law(mean, np.diag(1.0 / (np.diag(covariance) + ridge)), ridge, None)
+    if diagonal:
+        return Law(mean, np.diag(1.0 / (np.diag(covariance) + ridge)), ridge, None)
+    values, vectors = eigh(covariance)
+    values = np.where(values > 1e-10 * values[-1], values, 0.0) + ridge
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+    return Law(mean, (vectors * inverse) @ vectors.T, ridge, None)
 
 
 def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> SteinMoments:
@@ -335,13 +343,20 @@ def stein_from_sums(m: ScoreSums, shift_x: Array, *, standardize: bool) -> Stein
     )
 
 
-def reduce_stein(plan: Any, X: Any, y: Any, weights: Any = None, labels: Any = None) -> Any:
+def stein_rows(n_columns: int) -> int:
+    """Rows of a chunk."""
+    return max(256, CHUNK_BYTES // (8 * n_columns))
+
+
+def reduce_stein(
+    plan: Any, X: Any, y: Any, weights: Any = None, labels: Any = None, chunk: int | None = None
+) -> Any:
     """One pass of a plan over rows that may live in a Dask collection."""
     arrays = (X, y) if weights is None else (X, y, weights)
     if is_dask(X):
-        return reduce_rows(Encoded(plan, None, labels), *arrays)
+        return reduce_rows(Encoded(plan, None, labels), *arrays, chunk=chunk)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = reduce_rows(plan, *arrays, chunk=max(256, CHUNK_BYTES // (8 * X.shape[1])))
+        total = reduce_rows(plan, *arrays, chunk=chunk or stein_rows(X.shape[1]))
     if not all_finite(total):
         raise overflow_error(X, labels, sample_weight=weights)
     return total

@@ -1,0 +1,231 @@
+"""Reduction of a table with gaps, with errors that know of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._containers import as_table
+from .._random import generator
+from .._rows import is_dask
+from .._sklearn_compat import HasMethods, _fit_context, whole
+from ._jackknife import basis, squared_sine, turn
+from ._joint import JointReduction
+
+Array = NDArray[np.float64]
+
+
+class HoleyReduction(TransformerMixin, BaseEstimator):
+    r"""Directions of a table with gaps: an imputer, then a reducer, and errors of both together.
+
+    The directions are those of the table whose gaps hold their conditional means. Their errors join what
+    groups of rows say of the filled table (the reducer's jackknife, U) and how far directions move when
+    the gaps are drawn anew (B, between D draws),
+
+    .. math:: T = U + \left(1 + \tfrac1D\right) B,
+
+    each draw's directions being turned and scaled to those of the filled table.
+
+    Parameters
+    ----------
+    imputer : estimator with ``fit``, ``transform`` and ``sample(X, n_samples, random_state)``, or None
+        None is `colspace.CopulaImputer`. ``mean`` fills the gaps where the imputer has it, else ``transform``.
+    reducer : estimator with ``components_`` and ``components_error_``, or None
+        None is `colspace.JointReduction(moments="all")`.
+    n_draws : int, default=10
+        Tables that are drawn for the errors.
+    random_state : int, RandomState or None, default=None
+        Of the draws.
+
+    Attributes
+    ----------
+    imputer_, reducer_ : fitted estimators
+    components_ : ndarray (directions, n_features)
+    components_error_ : of the same shape, or None
+        Standard errors; with Student's t of ``reducer_.n_groups_ - 1`` degrees of freedom they give intervals.
+    loadings_, loadings_error_ : dict of str to ndarray
+        Where the reducer has blocks.
+    expected_error_ : float, dict of str to float, or None
+        Expected NSEE of the space of each block.
+    missing_share_ : float
+        Share of the cells that are gaps.
+    errors_note_ : str
+        Why there are no errors; empty when there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace import HoleyReduction, JointReduction
+    >>> from colspace.datasets import make_bilinear
+    >>> from colspace.metrics import nsee
+    >>> X, y, blocks, truth = make_bilinear(4000, 5, 1, rng=0)
+    >>> X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    >>> model = HoleyReduction(reducer=JointReduction(1, blocks=blocks, moments="all"), random_state=0).fit(X, y)
+    >>> model.transform(X).shape, nsee(truth, model.loadings_) < 0.2
+    ((4000, 2), True)
+    >>> all(0 < e < 0.2 for e in model.expected_error_.values())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "imputer": [HasMethods(["fit", "transform", "sample"]), None],
+        "reducer": [HasMethods(["fit", "transform"]), None],
+        "n_draws": [whole(2)],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, imputer: Any = None, reducer: Any = None, *, n_draws: int = 10, random_state: Any = None
+    ) -> None:
+        self.imputer = imputer
+        self.reducer = reducer
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fill the gaps and learn the directions.
+
+        Parameters
+        ----------
+        X : array or DataFrame of numbers, NaN where missing
+        y : what the reducer takes, without gaps
+        sample_weight : array (n,), optional
+            Given to imputer and reducer.
+        """
+        gaps = self._check(X, reset=True)
+        X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
+        self.reducer_ = JointReduction(moments="all") if self.reducer is None else clone(self.reducer)
+        self.imputer_.fit(X, **weights)
+        self.reducer_.fit(self._fill(X), y, **weights)
+        self.missing_share_ = float(np.mean(gaps))
+        self._copy()
+        if not self.errors_note_ and gaps.any():
+            self._add_draws(X, y, weights)
+        return self
+
+    def _check(self, X: Any, *, reset: bool) -> NDArray[np.bool_]:
+        """Where X has gaps; sets or checks its names and width."""
+        if is_dask(X):
+            msg = "HoleyReduction draws tables in memory, but got a Dask collection; load it (X.compute())"
+            raise TypeError(msg)
+        table = as_table(X)
+        values = check_array(
+            table.values,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+            estimator=self,
+            input_name="X",
+        )
+        validate_data(
+            self, values if table.frame is None else table.frame, reset=reset, skip_check_array=True
+        )
+        return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+
+    def _fill(self, X: Any) -> Any:
+        fill = getattr(self.imputer_, "mean", None)
+        filled = fill(X) if callable(fill) else self.imputer_.transform(X)
+        return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
+
+    def _copy(self) -> None:
+        """Take over what the reducer has learned."""
+        for name in ("loadings_", "loadings_error_", "blocks_"):
+            self.__dict__.pop(name, None)
+            if hasattr(self.reducer_, name):
+                setattr(self, name, getattr(self.reducer_, name))
+        self.components_ = self.reducer_.components_
+        self.mean_, self.scale_ = self.reducer_.mean_, self.reducer_.scale_
+        self.components_error_ = getattr(self.reducer_, "components_error_", None)
+        self.expected_error_: Any = getattr(self.reducer_, "expected_error_", None)
+        self.errors_note_ = getattr(self.reducer_, "errors_note_", "the reducer gives no errors")
+
+    def _add_draws(self, X: Any, y: Any, weights: dict[str, Any]) -> None:
+        """Add the variance between draws to the reducer's errors."""
+        draws = self.imputer_.sample(X, self.n_draws, random_state=generator(self.random_state))
+        model = clone(self.reducer_)
+        if "n_groups" in model.get_params():
+            model.set_params(n_groups=None)
+        blocks = getattr(self, "blocks_", None) or {"": np.arange(self.n_features_in_)}
+        mine = np.split(np.asarray(self.components_, dtype=np.float64), len(blocks))
+        scale = np.where(self.scale_ > 0, self.scale_, 1.0)
+        moved: dict[str, list[Array]] = {name: [] for name in blocks}
+        outside: dict[str, list[Array]] = {name: [] for name in blocks}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said of the filled table already
+            for table in draws:
+                theirs = np.split(
+                    np.asarray(model.fit(table, y, **weights).components_, dtype=np.float64), len(blocks)
+                )
+                for (name, columns), L, M in zip(blocks.items(), mine, theirs, strict=True):
+                    L, M = L.T[columns], M.T[columns]
+                    moved[name].append(fitted_to(M, L, scale[columns]))
+                    V = basis(L)
+                    B = turn(basis(M), V)
+                    outside[name].append(B - V @ (V.T @ B))
+        factor = 1.0 + 1.0 / self.n_draws
+        error = np.square(np.asarray(self.components_error_, dtype=np.float64))
+        expected = (
+            self.expected_error_ if isinstance(self.expected_error_, dict) else {"": self.expected_error_}
+        )
+        joined = {}
+        r = mine[0].shape[0]
+        for b, (name, columns) in enumerate(blocks.items()):
+            error[b * r : (b + 1) * r, columns] += factor * np.var(np.stack(moved[name]), axis=0, ddof=1).T
+            between = factor * float(np.var(np.stack(outside[name]), axis=0, ddof=1).sum()) / r
+            joined[name] = widened(float(expected[name]), between, 1.0 - r / len(columns))
+        self.components_error_ = np.sqrt(error).astype(self.components_.dtype)
+        if hasattr(self, "loadings_error_"):
+            self.loadings_error_ = {
+                name: self.components_error_[b * r : (b + 1) * r, columns].T
+                for b, (name, columns) in enumerate(blocks.items())
+            }
+        self.expected_error_ = joined if isinstance(self.expected_error_, dict) else joined[""]
+
+    def transform(self, X: Any) -> Any:
+        """Fill the gaps of rows and embed them."""
+        check_is_fitted(self)
+        self._check(X, reset=False)
+        X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
+        return self.reducer_.transform(self._fill(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the embedding's columns, the reducer's."""
+        check_is_fitted(self)
+        return self.reducer_.get_feature_names_out(input_features)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _imputer() -> Any:
+    from ..copula import CopulaImputer
+
+    return CopulaImputer()
+
+
+def fitted_to(M: Array, L: Array, scale: Array) -> Array:
+    """The directions M turned and scaled to L, columns in units of ``scale``: s M Q nearest to L."""
+    S, T = M * scale[:, None], L * scale[:, None]
+    turned = turn(S, T)
+    size = float(np.sum(turned**2))
+    return turned / scale[:, None] * (float(np.sum(turned * T)) / size if size > 0 else 1.0)
+
+
+def widened(error: float, between: float, c: float) -> float:
+    """An expected NSEE with more squared tangent added; c is the squared sine of a space drawn at random."""
+    square = error**2
+    if square >= c:
+        return error
+    return float(np.sqrt(squared_sine(square * c / (c - square) + between, c)))
