@@ -1,6 +1,8 @@
 """Rows that are made lazily, on one process and on two worker processes: seconds and peak memory.
 
-    python benchmarks/dask_scale.py [--quick] [--joint 1e5 1e6 ...] [--copula 1e5 ...]
+    python benchmarks/dask_scale.py [--quick] [--joint 1e5 1e6 ...] [--auto 1e6 ...] [--copula 1e5 ...]
+
+"joint" is JointReduction with published moments (one pass), "auto" its default (five).
 
 Each line is measured in processes of its own. "One process" is Dask's synchronous scheduler, "two" a LocalCluster of two
 workers of one thread each, both with the same chunks and after a small fit that imports everything. Making the numbers is
@@ -63,7 +65,8 @@ def fit(kind: str, n: int) -> None:
             CopulaImputer(n_components=4, max_iter=10).fit(rows)
         else:
             blocks = {"a": slice(0, 10), "b": slice(10, COLUMNS)}
-            JointReduction(2, blocks=blocks).fit(rows[:, :COLUMNS], rows[:, COLUMNS])
+            moments = "all" if kind == "joint" else "auto"
+            JointReduction(2, blocks=blocks, moments=moments).fit(rows[:, :COLUMNS], rows[:, COLUMNS])
 
 
 def peak() -> float:
@@ -117,6 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="small tables alone")
     parser.add_argument("--joint", nargs="*", type=float, default=[1e5, 1e6, 1e7, 1e8])
+    parser.add_argument("--auto", nargs="*", type=float, default=[1e6])
     parser.add_argument("--copula", nargs="*", type=float, default=[1e5, 1e6])
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -124,9 +128,9 @@ def main() -> None:
         how, kind, n = options.child
         print(json.dumps({"one": one, "two": two}[how](kind, int(n))))
         return
-    sizes = {"joint": options.joint, "copula": options.copula}
+    sizes = {"joint": options.joint, "auto": options.auto, "copula": options.copula}
     if options.quick:
-        sizes = {"joint": [1e5, 1e6], "copula": [2e4]}
+        sizes = {"joint": [1e5, 1e6], "auto": [1e5], "copula": [2e4]}
     print(
         "| fit | rows | one process, s | two workers, s | ratio | one process, MB | client, MB | worker, MB |"
     )
