@@ -49,6 +49,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no gap after component"),
     # and codes of three classes as numbers, which the supervised reducers ask about
     pytest.mark.filterwarnings("ignore::colspace.NumericLabelsWarning"),
+    # rows that are seen once
+    pytest.mark.filterwarnings("ignore:partial_fit sees rows once"),
     # tables with fewer rows than columns
     pytest.mark.filterwarnings("ignore::colspace.SingularCovarianceWarning"),
     # and sparse tables of a few values, nearly all absent, to the imputer

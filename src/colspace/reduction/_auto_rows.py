@@ -74,7 +74,8 @@ class RowSample:
         keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
         again = np.zeros(len(keys), dtype=bool)
         near = np.flatnonzero(keys[1:] == keys[:-1]) + 1
-        again[near] = (X[near] == X[near - 1]).all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
+        same = np.abs(X[near] - X[near - 1]) <= 1e-9 * np.abs(X).max(axis=0, initial=0.0)  # but for rounding
+        again[near] = same.all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
         first = np.flatnonzero(~again)
         weights = np.add.reduceat(weights, first) if len(first) else weights
         kept = first[:KERNEL_ROWS]

@@ -275,12 +275,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     def _is_auto(self) -> bool:
         """Whether "auto" is meant, and no option asks for published moments."""
-        options = (self.whiten, self.shrinkage, self.solver, self.n_selected)
-        return (
-            self.moments == "auto"
-            and options == ("full", None, "auto", None)
-            and not isinstance(self.n_components, str)
+        published = (self.whiten, self.shrinkage, self.solver, self.n_selected) != (
+            "full",
+            None,
+            "auto",
+            None,
         )
+        return self.moments == "auto" and not published and not isinstance(self.n_components, str)
 
     def _problem(self) -> Problem:
         blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
