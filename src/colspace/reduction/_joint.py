@@ -219,10 +219,12 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                 msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
                 raise TypeError(msg)
             return self._fit_chunks(X)
-        X = check_table(self, X, reset=True, min_rows=2)
-        labels = column_labels(self)
-        source = Source.of(X, y, self.response, type(self).__name__, weights=sample_weight, labels=labels)
+        return self._fit_table(check_table(self, X, reset=True, min_rows=2), y, sample_weight)
+
+    def _fit_table(self, X: Any, y: Any, weights: Any) -> Self:
         self._dtype = table_dtype(X)
+        name, labels = type(self).__name__, column_labels(self)
+        source = Source.of(X, y, self.response, name, weights=weights, labels=labels)
         return self._store(self._solve(self._problem(), source))
 
     def _solve(self, problem: Problem, source: Source) -> Solution:
@@ -298,11 +300,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     def _fit_chunks(self, chunks: Any) -> Self:
         if self._is_auto():  # goes over the rows several times
-            X, y, weights = spool(chunks, lambda X, first: check_table(self, X, reset=first))
-            self._dtype = table_dtype(X)
-            labels = column_labels(self)
-            source = Source.of(X, y, self.response, type(self).__name__, weights=weights, labels=labels)
-            return self._store(self._solve(self._problem(), source))
+            return self._fit_table(*spool(chunks, lambda X, first: check_table(self, X, reset=first)))
         for chunk in chunks:
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 msg = "an iterator of chunks must yield pairs (X, y) or triples (X, y, sample_weight)"
