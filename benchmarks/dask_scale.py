@@ -66,7 +66,9 @@ def fit(kind: str, n: int) -> None:
         else:
             blocks = {"a": slice(0, 10), "b": slice(10, COLUMNS)}
             moments = "all" if kind == "joint" else "auto"
-            JointReduction(2, blocks=blocks, moments=moments).fit(rows[:, :COLUMNS], rows[:, COLUMNS])
+            JointReduction(2, blocks=blocks, moments=moments, n_groups=None).fit(
+                rows[:, :COLUMNS], rows[:, COLUMNS]
+            )
 
 
 def peak() -> float:

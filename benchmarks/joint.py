@@ -67,7 +67,7 @@ def against_products(m: int, n: int, repeat: int) -> None:
     print(f"\nAgainst the bare products, m={m}, n={n} a block")
     print(f"{'moments':8} {'fit s':>8} {'products s':>11} {'ratio':>6} {'peak MB':>8} {'of input':>9}")
     for kind in ("joint", "all"):
-        model = JointReduction(5, blocks=blocks, moments=kind)
+        model = JointReduction(5, blocks=blocks, moments=kind, n_groups=None)
         fit = products = np.inf
         for _ in range(repeat):  # alternate, so that a slow spell of the machine hits both
             fit = min(fit, best_time(partial(model.fit, X, y), 1))
@@ -95,7 +95,7 @@ def growth(sizes: list[int], n: int) -> None:
                 X[i : i + 100_000] = rng.standard_normal(X[i : i + 100_000].shape)
             y = X[:, 0] * X[:, n] + rng.standard_normal(m)
             blocks = {"a": slice(0, n), "b": slice(n, 2 * n)}
-            model = JointReduction(1, blocks=blocks, moments="joint")
+            model = JointReduction(1, blocks=blocks, moments="joint", n_groups=None)
             times.append(best_time(partial(model.fit, X, y), 1 if last else 5))
             where = "memmap" if last else "array"
             print(f"m={m:9,d} {where:7} {times[-1]:8.3f} s  {1e6 * times[-1] / m:6.2f} us a row")

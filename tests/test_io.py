@@ -187,7 +187,7 @@ def test_save_round_trip(tmp_path, data, params):
 
 def test_a_saved_stream_goes_on(tmp_path, data):
     X, y, blocks, _ = data
-    model = JointReduction(2, blocks=blocks).partial_fit(X[:300], y[:300])
+    model = JointReduction(2, blocks=blocks, moments="all").partial_fit(X[:300], y[:300])
     before = dict(vars(model))
     save(model, tmp_path / "m.skops")
     assert all(vars(model)[key] is value for key, value in before.items())
@@ -201,7 +201,7 @@ def test_a_saved_stream_goes_on(tmp_path, data):
 def test_a_saved_stream_of_labels_goes_on(tmp_path, data):
     X, y, blocks, _ = data
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
-    model = JointReduction(2, blocks=blocks)
+    model = JointReduction(2, blocks=blocks, moments="all")
     model.partial_fit(X[:300], labels[:300], classes=["low", "middle", "high"])
     pipeline = make_pipeline(model)
     save(pipeline, tmp_path / "m.skops")

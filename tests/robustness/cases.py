@@ -38,7 +38,9 @@ class Plan:
     pairs: bool = False
 
 
+GROUPS = ([20, 5, None], [1, True])
 _SLICED = {
+    "n_groups": GROUPS,
     "n_components": COUNTS,
     "n_slices": ([2, 3, 5, 10, 50], [0, 1, True, 2.5]),
     "shrinkage": SHRINKAGE,
@@ -73,8 +75,9 @@ PLANS = {
             "n_power": ([0, 2], [-1]),
             "n_selected": ([None, 1, 2, "auto", "threshold", {"a": 1}], [0, 99, {"z": 1}]),
             "selection": (["refit", "paper"], ["none"]),
+            "n_groups": GROUPS,
             "moments": (
-                ["all", "linear", "hessian", "joint", "tensor", ("linear", "hessian")],
+                ["auto", "auto", "all", "linear", "hessian", "joint", "tensor", ("linear", "hessian")],
                 ["every", (), ("linear", 3)],
             ),
             "response": RESPONSE,
@@ -102,6 +105,7 @@ PLANS = {
             "whiten_response": (["auto", True, False], ["full"]),
             "combine": (["stack", "mean"], ["sum"]),
             "unlabeled_weight": (["auto", "paper", 0.0, 0.5], [-1.0, "some"]),
+            "n_groups": GROUPS,
             "response": RESPONSE,
         },
         responses=(*NUMBERS, *LABELS, "gaps", "none"),
@@ -126,6 +130,7 @@ PLANS = {
         {
             "n_components": COUNTS,
             "residuals": ([True, False], [3]),
+            "n_groups": GROUPS,
             "shrinkage": SHRINKAGE,
             "response": RESPONSE,
         },
@@ -139,6 +144,7 @@ PLANS = {
             "n_components": COUNTS,
             "blocks": BLOCKS,
             "n_slices": ([1, 2, 5], [0, True]),
+            "n_groups": GROUPS,
             "shrinkage": SHRINKAGE,
             "response": RESPONSE,
         },
@@ -149,9 +155,21 @@ PLANS = {
             "n_components": COUNTS,
             "alpha": ([None, 0.0, 1e-3, 10.0], [-1.0, np.nan]),
             "weighting": (["unit", "identity", "inverse"], ["none"]),
+            "n_groups": GROUPS,
         },
         responses=NUMBERS,
         calls=("transform", "predict"),
+    ),
+    "HoleyReduction": Plan(
+        colspace.HoleyReduction,
+        {
+            "n_draws": ([2, 3], [0, True]),
+            "imputer": ([colspace.CopulaImputer(1, max_iter=5)], [3]),
+            "reducer": ([colspace.ReducedRank(), colspace.SlicedInverse(1)], [3]),
+            "random_state": ([0], ["seed"]),
+        },
+        responses=("numbers", "column"),
+        always={"n_draws": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
     ),
     "CopulaImputer": Plan(
         colspace.CopulaImputer,

@@ -126,15 +126,16 @@ def no(*relations: str) -> frozenset[str]:
 
 
 SUBJECTS = [
-    reducer("JointReduction", lambda: JointReduction(2)),
+    reducer("JointReduction", lambda: JointReduction(2), but=no("constant")),
+    reducer("JointReduction all", lambda: JointReduction(2, moments="all")),
     reducer(
         "JointReduction blocks",
         lambda: JointReduction(1, blocks={"a": [0, 1], "b": [2, 3, 4]}),
-        but=no("columns"),
+        but=no("columns", "constant"),
     ),
     reducer("JointReduction diagonal", lambda: JointReduction(2, whiten="diagonal")),
     reducer("JointReduction shrinkage", lambda: JointReduction(2, shrinkage="auto"), but=no("constant")),
-    reducer("JointReduction labels", lambda: JointReduction(2), response=labels),
+    reducer("JointReduction labels", lambda: JointReduction(2), response=labels, but=no("constant")),
     reducer("SteinReduction", lambda: SteinReduction(1)),
     reducer("SteinReduction second", lambda: SteinReduction(2, order=2)),
     reducer("SteinReduction labels", lambda: SteinReduction(2), response=labels),
