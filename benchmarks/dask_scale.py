@@ -6,7 +6,8 @@
 
 Each line is measured in processes of its own. "One process" is Dask's synchronous scheduler, "two" a LocalCluster of two
 workers of one thread each, both with the same chunks and after a small fit that imports everything. Making the numbers is
-part of the time of both. Memory is the growth of the largest resident size over that before the fit: of the one process, of the
+part of the time of both. "Two apart" are two processes without a cluster that have half of the rows each and start together:
+their ratio is the least that the machine allows. Memory is the growth of the largest resident size over that before the fit: of the one process, of the
 client, and of the larger worker; a chunk of half a million rows of 20 columns has 80 MB. One BLAS thread throughout.
 """
 
@@ -103,17 +104,19 @@ def two(kind: str, n: int) -> dict[str, float]:
         return {"two": seconds, "client_mb": peak() - before, "worker_mb": max(grown)}
 
 
-def measured(kind: str, n: int) -> dict[str, float]:
-    """Both, each in a process of its own."""
-    found: dict[str, float] = {}
+def children(how: str, kind: str, n: int, times: int = 1) -> list[dict[str, float]]:
+    """Fits in processes of their own, started together."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    for how in ("one", "two"):
-        command = [sys.executable, __file__, "--child", how, kind, str(n)]
-        done = subprocess.run(
-            command, check=True, capture_output=True, text=True, env={**os.environ, **threads}
-        )
-        found |= json.loads(done.stdout.splitlines()[-1])
-    return found
+    command = [sys.executable, __file__, "--child", how, kind, str(n)]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "env": {**os.environ, **threads}}
+    started = [subprocess.Popen(command, **options) for _ in range(times)]
+    return [json.loads(child.communicate()[0].splitlines()[-1]) for child in started]
+
+
+def measured(kind: str, n: int) -> dict[str, float]:
+    """One process, two workers, and two processes apart that have half of the rows each: what the machine allows."""
+    found = children("one", kind, n)[0] | children("two", kind, n)[0]
+    return found | {"apart": max(half["one"] for half in children("one", kind, n // 2, 2))}
 
 
 def main() -> None:
@@ -134,14 +137,14 @@ def main() -> None:
     if options.quick:
         sizes = {"joint": [1e5, 1e6], "auto": [1e5], "copula": [2e4]}
     print(
-        "| fit | rows | one process, s | two workers, s | ratio | one process, MB | client, MB | worker, MB |"
+        "| fit | rows | one process, s | two workers, s | ratio | two apart, ratio | one process, MB | client, MB | worker, MB |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for kind, rows in sizes.items():
         for n in map(int, rows):
             m = measured(kind, n)
             print(
-                f"| {kind} | {n:,} | {m['one']:.1f} | {m['two']:.1f} | {m['two'] / m['one']:.2f} | "
+                f"| {kind} | {n:,} | {m['one']:.1f} | {m['two']:.1f} | {m['two'] / m['one']:.2f} | {m['apart'] / m['one']:.2f} | "
                 f"{m['one_mb']:.0f} | {m['client_mb']:.0f} | {m['worker_mb']:.0f} |",
                 flush=True,
             )
