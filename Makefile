@@ -26,6 +26,10 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/copula.py
 	$(BIN)/python benchmarks/dictionary.py
 	$(BIN)/python benchmarks/pairs.py
+	$(BIN)/python benchmarks/real_tables.py
+	$(BIN)/python benchmarks/several_blocks.py
+	$(BIN)/python benchmarks/error_bars.py
+	$(BIN)/python benchmarks/dask_scale.py
 
 clean:
 	rm -rf $(VENV) demo
