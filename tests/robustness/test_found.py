@@ -294,3 +294,11 @@ def test_published_units_of_a_huge_cell(data):  # overflow in the squares of sin
         assert "overflow" in str(refused)  # noqa: PT017
     else:
         assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("estimator", [SteinReduction(1), SlicedInverse(1), JointReduction(1)], ids=str)
+def test_a_huge_cell_under_tiny_weights(estimator):  # Input covariance contains NaN
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    X[3, 1] = 1e160
+    with pytest.raises(ValueError, match=r"column 1 holds"):
+        estimator.fit(X, X[:, 0] ** 2 + X[:, 0], sample_weight=np.full(30, 1e-30))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._overflow import ColumnOverflowError
 from ._additive import Additive
 
 Array = NDArray[np.float64]
@@ -45,7 +46,17 @@ def is_flat(variance: Array, raw: Array) -> NDArray[np.bool_]:
 
 
 def clear_flat(covariance: Array, raw: Array) -> Array:
-    """The covariance with exact zeros for constant columns; ``raw`` holds raw second moments."""
+    """The covariance with exact zeros for constant columns; ``raw`` holds raw second moments.
+
+    Refuses, by position, a column whose variance is no number.
+    """
+    if not np.isfinite(covariance).all():
+        column = int(np.argmax(~np.isfinite(np.diag(covariance))))
+        msg = (
+            f"column {column} holds values whose variance overflows float64 (1.8e308). Remedies: divide the column by "
+            "a constant, take its logarithm, or correct the cell"
+        )
+        raise ColumnOverflowError(msg)
     flat = is_flat(np.diag(covariance), raw)
     covariance[flat, :] = covariance[:, flat] = 0.0
     return covariance

@@ -62,8 +62,9 @@ class SlicedMoments(Additive):
     @property
     def covariance(self) -> Array:
         """Covariance of all rows (1/m); exactly zero for constant columns."""
-        raw, shift = self.gram / self.n_rows, self.total / self.n_rows
-        covariance = raw - np.outer(shift, shift)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by column
+            raw, shift = self.gram / self.n_rows, self.total / self.n_rows
+            covariance = raw - np.outer(shift, shift)
         return clear_flat(covariance, np.diag(raw))
 
     @property

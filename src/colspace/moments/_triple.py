@@ -200,7 +200,8 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     linear = m.xy / n - np.outer(dx, dy)
     part = [dx[s] for s in m.slices]
     linear_part = [linear[s] for s in m.slices]
-    covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by column
+        covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
     for i, j in covariance:
         if i == j:
             clear_flat(covariance[i, i], np.diag(m.xx[i, i]) / n)

@@ -148,9 +148,11 @@ def gaussian_moments(tables: GaussianTables) -> tuple[Array, Array, int]:
     """Mean, covariance and number of all rows."""
     a, b = tables.labeled, tables.rest
     n = a.count + b.count
-    shift = (a.x + b.x) / n
-    raw = (a.xx[0, 0] + b.xx[0, 0]) / n
-    return a.shift_x + shift, clear_flat(raw - np.outer(shift, shift), np.diag(raw)), a.rows + b.rows
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by column
+        shift = (a.x + b.x) / n
+        raw = (a.xx[0, 0] + b.xx[0, 0]) / n
+        covariance = raw - np.outer(shift, shift)
+    return a.shift_x + shift, clear_flat(covariance, np.diag(raw)), a.rows + b.rows
 
 
 def column_scale(covariance: Array, *, standardize: bool) -> Array:
