@@ -201,10 +201,11 @@ def centre(m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
     part = [dx[s] for s in m.slices]
     linear_part = [linear[s] for s in m.slices]
     with np.errstate(over="ignore", invalid="ignore"):  # refused by column
-        covariance = {(i, j): g / n - np.outer(part[i], part[j]) for (i, j), g in m.xx.items()}
+        raw = {pair: g / n for pair, g in m.xx.items()}
+        covariance = {(i, j): g - np.outer(part[i], part[j]) for (i, j), g in raw.items()}
     for i, j in covariance:
         if i == j:
-            clear_flat(covariance[i, i], np.diag(m.xx[i, i]) / n)
+            clear_flat(covariance[i, i], np.diag(raw[i, i]))
     triple = {}
     for (i, j), g in m.xyx.items():
         t = g / n
