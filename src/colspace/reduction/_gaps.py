@@ -117,13 +117,14 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
             msg = "HoleyReduction draws tables in memory, but got a Dask collection; load it (X.compute())"
             raise TypeError(msg)
         table = as_table(X)
-        values = check_array(
-            table.values,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-            estimator=self,
-            input_name="X",
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
+            values = check_array(
+                table.values,
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if reset else 1,
+                estimator=self,
+                input_name="X",
+            )
         validate_data(
             self, values if table.frame is None else table.frame, reset=reset, skip_check_array=True
         )
