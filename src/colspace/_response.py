@@ -234,6 +234,9 @@ def rank_transform(y: Any, weights: Array | None = None) -> Array:
     array([0.5  , 0.125, 0.875, 0.5  ])
     """
     y = np.asarray(y)
+    if y.dtype == object and any(map(is_gap, y.ravel().tolist())):
+        msg = "y contains missing values (None or NaN), which have no rank; drop those rows first"
+        raise ValueError(msg)
     if weights is None:
         return (rankdata(y, axis=0) - 0.5) / y.shape[0]
     ranks = np.empty((len(y), y.size // len(y)))
