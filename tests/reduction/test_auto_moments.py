@@ -369,3 +369,14 @@ def test_fit_is_a_function_of_its_own(data):
     model = JointReduction(2).fit(X, Y[:, 0])
     np.testing.assert_allclose(np.abs(solution.loadings[0].T), np.abs(model.components_))
     assert model.ridge_ == {"x": solution.ridges[0]}
+
+
+def test_blocks_that_know_the_same_do_not_say_the_same():
+    """One direction each of two that both blocks see alike: the second block leaves the first's to it."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 3, 600)
+    means = np.array([[1, 0], [-0.5, 0.7], [-0.5, -0.7]]) * 2
+    L = rng.standard_normal((2, 10))
+    X = np.hstack([means[codes] @ L + rng.standard_normal((600, 10)) for _ in range(2)])
+    Z = JointReduction(1, blocks={"a": slice(0, 10), "b": slice(10, 20)}).fit_transform(X, codes.astype(str))
+    assert abs(np.corrcoef(Z.T)[0, 1]) < 0.5
