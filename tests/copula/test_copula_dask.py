@@ -171,6 +171,23 @@ def client():
         yield client
 
 
+def test_workers_have_equal_shares_of_the_blocks(table, client, monkeypatch):
+    """Passes are done where the blocks are, so a worker with most of them would do most of the work."""
+    made = []
+    begin = _passes.DaskPasses.__init__
+
+    def seen(self, *args):
+        begin(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(_passes.DaskPasses, "__init__", seen)
+    with pytest.warns(Warning, match="not converged"):
+        model(max_iter=1, tol=1e-9).fit(da.from_array(table, chunks=(42, -1)))  # eight partitions
+    keys = [key for part in made[0].parts for key in part.__dask_keys__()]
+    shares = [len(set(keys) & set(held)) for held in client.has_what().values()]
+    assert sorted(shares) == [4, 4]
+
+
 def test_a_worker_that_is_killed_changes_nothing(table, client, monkeypatch):
     """SIGKILL in the middle of the fifth pass: its blocks, and the sites they had, are made again from the source."""
 

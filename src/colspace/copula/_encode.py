@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..moments import QuantileSummary, column_quantiles, weighted_unique
+from ..moments import QuantileSummary, column_quantiles, quantile_summary, weighted_unique
 from ._estep import Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
 from ._step import Block
 from ._values import Column
 
-_SMALL, _LARGE = 1 << 15, 1 << 17  # entries of the dense table of a block that is well cached, or still is
+_SMALL, _LARGE = 1 << 14, 1 << 17  # entries of the dense table of a block that is well cached, or still is
 _ROWS = 1024  # whose matrices of factors are worth being inverted together
 _PACKED = 1 << 20  # entries of those matrices
 
@@ -34,7 +34,7 @@ class KnownRows:
 
 
 def rows_per_block(p: int, k: int) -> int:
-    """Rows whose dense table takes .25 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
+    """Rows whose dense table takes .125 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
     cells = max(_SMALL // max(p, 1), min(_ROWS, _LARGE // max(p, 1)))
     return max(16, min(cells, _PACKED // (k * (k + 1) // 2)))
 
@@ -46,7 +46,9 @@ def distinct_values(X: Any, weight: Array | None = None) -> list[Distinct]:
 
 def cell_quantiles(X: Any, weight: Array | None = None) -> QuantileSummary:
     """The same as a summary that merges."""
-    return QuantileSummary(tuple(column_quantiles(x, w) for x, w in _by_column(X, weight)))
+    if sparse.issparse(X):
+        return QuantileSummary(tuple(column_quantiles(x, w) for x, w in _by_column(X, weight)))
+    return quantile_summary(X, weight)
 
 
 def _by_column(X: Any, weight: Array | None) -> Iterator[tuple[Array, Array | None]]:

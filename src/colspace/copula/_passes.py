@@ -63,7 +63,7 @@ class DaskPasses(Passes):
     """
 
     def __init__(self, parts: Sequence[Any], chain: Chain) -> None:
-        self.parts = list(_persist(*parts))
+        self.parts = _spread(parts)
         self.chain = chain
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -116,6 +116,28 @@ def _persist(*values: Any) -> Any:
     with warnings.catch_warnings():  # arrays in memory travel with the tasks, which can then be done again
         warnings.filterwarnings("ignore", message="Sending large graph")
         return dask.persist(*values)
+
+
+def _spread(parts: Sequence[Any]) -> list[Any]:
+    """Persisted parts, as many of them on each worker of a cluster as it has threads for.
+
+    The passes that follow are done where the parts are: a worker that has three of four does three quarters of all the work.
+    """
+    import dask
+
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    threads = client.nthreads() if hasattr(client, "nthreads") else {}
+    if len(threads) < 2:
+        return list(_persist(*parts))
+    ends = np.rint(np.cumsum(list(threads.values())) / sum(threads.values()) * len(parts)).astype(int)
+    kept: list[Any] = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        for address, end in zip(threads, ends, strict=True):
+            if end > len(kept):
+                some = list(parts[len(kept) : end])
+                kept += client.persist(some, workers=[address], allow_other_workers=True)
+    return kept
 
 
 def _tree(tasks: list[Any]) -> Any:

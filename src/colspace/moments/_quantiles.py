@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._rows import workspace
+
 Array = NDArray[np.float64]
 
 #: Distinct values of a column up to which its summary is exact; also the points of a compressed one.
@@ -161,15 +163,34 @@ def column_quantiles(x: Any, weights: Any = None) -> ColumnQuantiles:
     """Summary of the values of one column."""
     x = np.asarray(x, dtype=np.float64)
     kept = ~np.isnan(x)
-    if weights is not None:
-        w = np.asarray(weights, dtype=np.float64)
-        kept &= w > 0
-        w = w[kept]
-    x = x[kept]
-    if not len(x):
+    if weights is None:
+        seen = workspace("seen cells", (int(np.count_nonzero(kept)),))
+        np.compress(kept, x, out=seen)
+        seen.sort()
+        return ColumnQuantiles((_ordered_points(seen),)) if len(seen) else ColumnQuantiles()
+    w = np.asarray(weights, dtype=np.float64)
+    kept &= w > 0
+    if not kept.any():
         return ColumnQuantiles()
-    points = Points(*weighted_unique(x, None if weights is None else w))
-    return ColumnQuantiles((_compressed(points),))
+    return ColumnQuantiles((_compressed(Points(*weighted_unique(x[kept], w[kept]))),))
+
+
+def _ordered_points(x: Array) -> Points:
+    """Points of sorted numbers that count once each, compressed at once: their places are known without sums."""
+    if np.count_nonzero(x[1:] != x[:-1]) < CAPACITY:
+        last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
+        return Points(x[last], np.diff(last, prepend=-1).astype(np.float64))
+    low, high = np.searchsorted(x, x[0], side="right"), np.searchsorted(x, x[-1])
+    inner = CAPACITY - 2
+    width = float(high - low) / inner
+    at = np.ceil((np.arange(inner) + 0.5) * width).astype(np.intp) - 1
+    values, times = np.unique(x[low:high][np.clip(at, 0, high - low - 1)], return_counts=True)
+    return Points(
+        np.concatenate([x[:1], values, x[-1:]]),
+        np.concatenate([[float(low)], times * width, [float(len(x) - high)]]),
+        1,
+        0.5 * width,
+    )
 
 
 def weighted_unique(x: Array, weights: Array | None = None) -> tuple[Array, Array]:
