@@ -171,21 +171,33 @@ def client():
         yield client
 
 
-def test_workers_have_equal_shares_of_the_blocks(table, client, monkeypatch):
+@pytest.mark.parametrize(("threads", "shares"), [((1, 1), [4, 4]), ((1, 3), [2, 6]), ((1,) * 9, None)])
+def test_workers_have_shares_of_the_blocks_by_their_threads(monkeypatch, threads, shares):
     """Passes are done where the blocks are, so a worker with most of them would do most of the work."""
-    made = []
-    begin = _passes.DaskPasses.__init__
 
-    def seen(self, *args):
-        begin(self, *args)
-        made.append(self)
+    class Cluster:
+        def __init__(self):
+            self.sent = []
 
-    monkeypatch.setattr(_passes.DaskPasses, "__init__", seen)
-    with pytest.warns(Warning, match="not converged"):
-        model(max_iter=1, tol=1e-9).fit(da.from_array(table, chunks=(42, -1)))  # eight partitions
-    keys = [key for part in made[0].parts for key in part.__dask_keys__()]
-    shares = [len(set(keys) & set(held)) for held in client.has_what().values()]
-    assert sorted(shares) == [4, 4]
+        def nthreads(self):
+            return {f"worker {i}": n for i, n in enumerate(threads)}
+
+        def persist(self, parts, workers, allow_other_workers):
+            assert allow_other_workers
+            assert len(workers) == 1
+            self.sent.append((workers[0], len(parts)))
+            return parts
+
+        def get(self):
+            """What Dask takes for its scheduler."""
+
+    cluster = Cluster()
+    monkeypatch.setattr(dask.base, "get_scheduler", lambda: cluster.get)
+    parts = [object() for _ in range(8)]
+    assert _passes._spread(parts) == parts
+    assert len({worker for worker, _ in cluster.sent}) == len(cluster.sent)
+    found = [n for _, n in cluster.sent]
+    assert found == shares if shares else max(found) == 1
 
 
 def test_a_worker_that_is_killed_changes_nothing(table, client, monkeypatch):
