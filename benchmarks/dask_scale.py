@@ -1,6 +1,6 @@
 """Rows that are made lazily, on one process and on two worker processes: seconds and peak memory.
 
-    python benchmarks/dask_scale.py [--quick] [--joint 1e5 1e6 ...] [--auto 1e6 ...] [--copula 1e5 ...]
+    python benchmarks/dask_scale.py [--quick] [--keep-memory] [--joint 1e5 1e6 ...] [--auto 1e6 ...] [--copula 1e5 ...]
 
 "joint" is JointReduction with published moments (one pass), "auto" its default (five).
 
@@ -9,6 +9,7 @@ workers of one thread each, both with the same chunks and after a small fit that
 part of the time of both. "Two apart" are two processes without a cluster that have half of the rows each and start together:
 their ratio is the least that the machine allows. Memory is the growth of the largest resident size over that before the fit: of the one process, of the
 client, and of the larger worker; a chunk of half a million rows of 20 columns has 80 MB. One BLAS thread throughout.
+With --keep-memory workers keep what they free (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_), as a process of its own does.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 
 CHUNK = 500_000
 COLUMNS = 20
+KEPT = {"MALLOC_TRIM_THRESHOLD_": 2_000_000_000, "MALLOC_MMAP_THRESHOLD_": 1_000_000_000}
 
 
 def rows_of(number: int, n: int, gaps: bool) -> np.ndarray:
@@ -90,8 +92,12 @@ def one(kind: str, n: int) -> dict[str, float]:
 
 def two(kind: str, n: int) -> dict[str, float]:
     """On two worker processes."""
+    import dask
     from distributed import Client, LocalCluster
 
+    if os.environ.get("KEEP_MEMORY"):
+        environment = "distributed.nanny.pre-spawn-environ"
+        dask.config.set({f"{environment}.{name}": value for name, value in KEPT.items()})
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         Client(cluster) as client,
@@ -127,12 +133,15 @@ def main() -> None:
     parser.add_argument("--joint", nargs="*", type=float, default=[1e5, 1e6, 1e7, 1e8])
     parser.add_argument("--auto", nargs="*", type=float, default=[1e6])
     parser.add_argument("--copula", nargs="*", type=float, default=[1e5, 1e6])
+    parser.add_argument("--keep-memory", action="store_true", help="workers keep the memory they free")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         how, kind, n = options.child
         print(json.dumps({"one": one, "two": two}[how](kind, int(n))))
         return
+    if options.keep_memory:
+        os.environ["KEEP_MEMORY"] = "1"  # read by the processes that measure
     sizes = {"joint": options.joint, "auto": options.auto, "copula": options.copula}
     if options.quick:
         sizes = {"joint": [1e5, 1e6], "auto": [1e5], "copula": [2e4]}
