@@ -9,6 +9,7 @@ __all__ = [
     "BilinearPairRegressor",
     "ConstantColumnWarning",
     "CopulaImputer",
+    "DeterminedResponseWarning",
     "HeavyTailWarning",
     "HoleyReduction",
     "JointReduction",
@@ -35,7 +36,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ._blocks import stack_blocks
-    from ._response import HeavyTailWarning, NumericLabelsWarning, tail_index
+    from ._response import DeterminedResponseWarning, HeavyTailWarning, NumericLabelsWarning, tail_index
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
@@ -61,6 +62,7 @@ _HOMES = {
     "ConstantColumnWarning": "_validation",
     "CopulaImputer": "copula",
     "HeavyTailWarning": "_response",
+    "DeterminedResponseWarning": "_response",
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",

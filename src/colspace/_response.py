@@ -26,6 +26,10 @@ class HeavyTailWarning(UserWarning):
     """The response has heavier tails than the theory of the estimator allows."""
 
 
+class DeterminedResponseWarning(UserWarning):
+    """A column determines the response: most often it is the response in other words."""
+
+
 class NumericLabelsWarning(UserWarning):
     """The response looks like class codes, and is taken as numbers."""
 

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._blocks import Blocks
+from .._validation import warn_constant
 from ..factor import break_ties, eigh
 from ._auto_linear import BlockPlan, Ridges, learn_ridges, linear_parts
 from ._auto_parts import FOLDS, kernel_part, moments_part
 from ._auto_rows import RowKeys, RowSample, SamplePlan
+from ._determined import Known, warn_known
 from ._joint_fit import Solution
 from ._ridge import Ridge
 from ._source import Source
+from ._span import Span
 
 Array = NDArray[np.float64]
 
@@ -70,8 +73,20 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
         count=ridges.count,
         solver="exact",
         ridges=[ridge.ridge for ridge in ridges.blocks],
-        parts={"linear": spoken / q, "gradients": v_kernel / q, "moments": v_moments / q},
+        known=Known(ridges.cross, ridges.response, source.encoder.labels, ridges.count),
+        parts={"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q},
     )
+
+
+def finished(solution: Solution, span: Span | None, names: Sequence[object]) -> Solution:
+    """The solution for the original columns; those that are constant or know the response are named."""
+    if span is None:
+        warn_constant(solution.scale, names)
+    else:
+        solution = solution.lifted(span)
+    if solution.known is not None:
+        warn_known(solution.known, solution.scale, names)
+    return solution
 
 
 def row_keys(source: Source, blocks: Blocks, ridges: Ridges, seed: int) -> RowKeys:

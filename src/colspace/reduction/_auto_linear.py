@@ -37,6 +37,7 @@ class Ridges:
     response: ResponseMap
     blocks: tuple[Ridge, ...]
     joint: Ridge
+    cross: Array
     widths: tuple[int, ...]
     count: float
 
@@ -84,6 +85,7 @@ def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
         response=response,
         blocks=tuple(choose_ridge(paths[b], loo[b], widths[b], steps) for b in range(size)),
         joint=choose_ridge(paths[-1], loo[-1]),
+        cross=cross,
         widths=widths,
         count=n,
     )

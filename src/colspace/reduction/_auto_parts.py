@@ -143,6 +143,8 @@ def moments_part(
     n = total.count
     directions, values, means = [], [], []
     for part in sums.folds:
+        if not 0.01 * n < n - part.count:  # copies of a row share a fold: the others may have none
+            return None, 0.0
         train = centre(total - part, y_scale=ones)
         found = [_leading_forms(h, train.covariance[0, 0], 2 * r) for h in train.triple[0, 0]]
         directions.append(tuple(f[0] for f in found))

@@ -26,7 +26,7 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype, warn_constant
 from ..factor import SingularCovarianceError
 from ..moments import TriplePlan, centre
-from ._auto import fit_auto
+from ._auto import finished, fit_auto
 from ._groups import GroupSums, stream_sums
 from ._jackknife import store_block_errors
 from ._joint_fit import (
@@ -234,18 +234,15 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         auto = self._is_auto()
         if not source.dask and (auto or problem.wants_span(source.X.shape[0], self.solver)):
             span = problem_span(problem, source, quiet=auto)
+        order = np.concatenate(problem.blocks.columns)
+        names = [problem.labels[i] for i in order]
         if span is not None:
-            order = np.concatenate(problem.blocks.columns)
-            warn_constant(span.deviation[order], [problem.labels[i] for i in order])
+            warn_constant(span.deviation[order], names)
             problem, source = problem.in_span(span), span.source
         if auto:
             plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
             seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
-            solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
-            if span is not None:
-                return solution.lifted(span)
-            warn_constant(solution.scale, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])
-            return solution
+            return finished(fit_auto(source, problem.blocks, int(problem.n_components), seed), span, names)
         solver = problem.choose_solver(self.solver)
         if solver == "exact":
             solution = fit_exact(problem, source, self.n_groups)

@@ -17,6 +17,7 @@ from .._sklearn_compat import whole
 from .._validation import warn_constant
 from ..factor import Whitener, diagonal_whitener
 from ..moments import CentredMoments, TripleMoments, centre
+from ._determined import Known
 from ._groups import Grouped, GroupSums, choose_groups, grouped_moments, source_rows, triple_bytes
 from ._jackknife import LeftOut, leave_out
 from ._linear import check_block_widths
@@ -186,6 +187,7 @@ class Solution:
     solver: str
     ridges: list[float] | None = None
     parts: dict[str, float] | None = None
+    known: Known | None = None
     left: LeftOut = LeftOut(
         note="errors come with solver='exact' and published moments (moments='all' and others), which keep sums of "
         "groups of rows"
@@ -194,8 +196,13 @@ class Solution:
     def lifted(self, span: Span) -> Solution:
         """The same directions for the original columns, from those in the rows' span."""
         order = np.concatenate(span.original.columns)
+        known = self.known
+        if known is not None:
+            cross = [span.loadings(b, known.cross[s]) for b, s in enumerate(span.blocks.slices)]
+            known = replace(known, cross=np.vstack(cross) * span.deviation[order, None] ** 2)
         return replace(
             self,
+            known=known,
             mean=span.mean[order],
             scale=span.deviation[order],
             loadings=[span.loadings(b, L) for b, L in enumerate(self.loadings)],
