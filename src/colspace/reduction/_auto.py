@@ -23,7 +23,8 @@ from ._span import Span
 
 Array = NDArray[np.float64]
 
-_FILL = 1e-5
+# directions that weigh less than this share of the strongest are noise: the order of PCA is the better guess
+_FILL = 0.01
 # what is tried where it may matter: steps of the ridge's grid, and how far blocks follow each other
 _STEPS = (0, 2)
 _ALPHAS = (0.0, 0.5, 2.0)
@@ -172,7 +173,7 @@ def stack(
     v_moments: float,
     spread: Array,
 ) -> Array:
-    r"""G_L + 2 (v_K^2 G_K + v_H^2 G_H)/(v_K + v_H) + 1e-5 tr(G) diag(eigenvalues / largest).
+    r"""G = G_L + 2 (v_K^2 G_K + v_H^2 G_H)/(v_K + v_H), plus |G|/100 diag(eigenvalues / largest).
 
     A component of degree k under a Gaussian law has k times its variance as gradient energy: hence the 2. The last
     term fills with the order of PCA where nothing speaks.
@@ -184,5 +185,5 @@ def stack(
             G += 2 * v_kernel**2 / both * gradients
         if moments is not None:
             G += 2 * v_moments**2 / both * moments
-    trace = np.trace(G)
-    return G + _FILL * (trace if trace > 0 else 1.0) * np.diag(spread / spread.max())
+    strongest = float(eigh(G, 1)[0][-1])
+    return G + _FILL * (strongest if strongest > 0 else 1.0) * np.diag(spread / spread.max())
