@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg.blas import dsyrk
 
 from .._rows import is_workspace, workspace
 from ._additive import Additive
@@ -158,6 +159,29 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
             gram = part.T @ part
             total = sign * gram if total is None else np.add(total, sign * gram, out=total)
     return np.zeros((Z.shape[1], Z.shape[1])) if total is None else total
+
+
+def add_gram(total: Array, Z: Array, w: Array | None = None) -> Array:
+    """Add Z' diag(w) Z to the upper half of ``total``, a square in Fortran's order, and return it; no new memory.
+
+    Z is dense, its rows contiguous. ``mirrored`` makes the sum whole.
+    """
+    if w is None:
+        return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=total, overwrite_c=1)) if len(Z) else total
+    for sign in (1.0, -1.0):
+        rows = np.flatnonzero(sign * w > 0)
+        if rows.size:
+            part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
+            part *= np.sqrt(np.abs(w[rows]))[:, None]
+            total = np.asarray(dsyrk(sign, part.T, beta=1.0, c=total, overwrite_c=1))
+    return total
+
+
+def mirrored(total: Array) -> Array:
+    """A symmetric matrix from its upper half, in place."""
+    lower = np.tril_indices(len(total), -1)
+    total[lower] = total.T[lower]
+    return total
 
 
 def _scale_rows(Z: Any, w: Array | None) -> Any:
