@@ -161,26 +161,31 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
     return np.zeros((Z.shape[1], Z.shape[1])) if total is None else total
 
 
-def add_gram(total: Array, Z: Array, w: Array | None = None) -> Array:
-    """Add Z' diag(w) Z to the upper half of ``total``, a square in Fortran's order, and return it; no new memory.
+def add_gram(total: Array, Z: Array, w: Array | None = None) -> None:
+    """Add Z' diag(w) Z to the lower half of ``total`` (C-contiguous), in place; Z is dense, its rows contiguous.
 
-    Z is dense, its rows contiguous. ``mirrored`` makes the sum whole.
+    ``mirrored`` makes the sum whole.
     """
     if w is None:
-        return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=total, overwrite_c=1)) if len(Z) else total
+        _rank_update(total, 1.0, Z)
+        return
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * w > 0)
-        if rows.size:
-            part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
-            part *= np.sqrt(np.abs(w[rows]))[:, None]
-            total = np.asarray(dsyrk(sign, part.T, beta=1.0, c=total, overwrite_c=1))
-    return total
+        part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
+        part *= np.sqrt(np.abs(w[rows]))[:, None]
+        _rank_update(total, sign, part)
+
+
+def _rank_update(total: Array, sign: float, Z: Array) -> None:
+    """What BLAS has as columns is stored here as rows: its upper half is the lower one here."""
+    if len(Z):
+        dsyrk(sign, Z.T, beta=1.0, c=total.T, overwrite_c=1)
 
 
 def mirrored(total: Array) -> Array:
-    """A symmetric matrix from its upper half, in place."""
-    lower = np.tril_indices(len(total), -1)
-    total[lower] = total.T[lower]
+    """A symmetric matrix from its lower half, in place."""
+    for i, row in enumerate(total):
+        total[:i, i] = row[:i]
     return total
 
 

@@ -45,10 +45,10 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
     steps, alpha = choose_variant(source, blocks, ridges, sample, r)
     if steps:
         ridges = start.choose(loo, steps)
+    gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
     bends = sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4
     sums, residuals = parts_pass(source, ridges, keys if bends else None, blocks=len(blocks) > 1)
     linear = linear_parts(ridges, sums, r, alpha)
-    gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
     moments, v_moments = None, 0.0
     if residuals is not None:
         moments, v_moments = moments_part(

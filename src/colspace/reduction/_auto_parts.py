@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,12 @@ def kernel_part(
     X, w = sample.X, sample.weights
     R = joint.path.loo(X, response(sample.Y))[0][:, 0]
     R = R - w @ R / w.sum()
-    parts = [ridge.axes.coordinates(X) / np.sqrt(width) for ridge, width in zip(ridges, widths, strict=True)]
-    fit = fit_kernel(np.hstack(parts), R, w)
+    ends = np.cumsum([0, *(len(ridge.axes.values) for ridge in ridges)]).tolist()
+    blocks = [slice(i, j) for i, j in pairwise(ends)]
+    A = np.empty((len(X), ends[-1]))
+    for ridge, width, block in zip(ridges, widths, blocks, strict=True):
+        np.divide(ridge.axes.coordinates(X), np.sqrt(width), out=A[:, block])
+    fit = fit_kernel(A, R, w)
     if fit is None:
         return None, 0.0
     q = R.shape[1]
@@ -40,11 +45,10 @@ def kernel_part(
     if explained == 0.0:
         return None, 0.0
     products = fit.gradient_products(w)
-    found, start = [], 0
-    for ridge, width, part in zip(ridges, widths, parts, strict=True):
-        block = slice(start, start + part.shape[1])
-        found.append(products[block, block] / width * ridge.root * ridge.root[:, None])
-        start = block.stop
+    found = [
+        products[block, block] / width * ridge.root * ridge.root[:, None]
+        for ridge, width, block in zip(ridges, widths, blocks, strict=True)
+    ]
     trace = sum(np.trace(G) for G in found)
     return ([G / trace for G in found], explained) if trace > 0 else (None, 0.0)
 
@@ -102,9 +106,8 @@ class ResidualTotals:
         self.rows = [0] * FOLDS
         self.count, self.x, self.y = np.zeros(FOLDS), np.zeros((FOLDS, p)), np.zeros((FOLDS, q))
         self.yy, self.xy = np.zeros((FOLDS, q, q)), np.zeros((FOLDS, p, q))
-        self.xx = [np.zeros((p, p), order="F") for _ in range(FOLDS)]
-        self.xyx = [[np.zeros((p, p), order="F") for _ in range(q)] for _ in range(FOLDS)]
-        self.noise = [np.zeros((s.stop - s.start, s.stop - s.start), order="F") for s in parts]
+        self.xx, self.xyx = np.zeros((FOLDS, p, p)), np.zeros((FOLDS, q, p, p))
+        self.noise = [np.zeros((s.stop - s.start, s.stop - s.start)) for s in parts]
 
     def add(self, A: Array, R: Array, w: Array, ends: tuple[int, ...], *, weighted: bool) -> None:
         """Rows of a tile, those of a fold together."""
@@ -120,18 +123,20 @@ class ResidualTotals:
             self.y[k] += W[s].sum(axis=0)
             self.yy[k] += r.T @ W[s]
             self.xy[k] += a.T @ W[s]
-            self.xx[k] = add_gram(self.xx[k], a, v if weighted else None)
+            add_gram(self.xx[k], a, v if weighted else None)
             for j in range(R.shape[1]):
-                self.xyx[k][j] = add_gram(self.xyx[k][j], a, W[s, j])
+                add_gram(self.xyx[k, j], a, W[s, j])
         noise = np.sqrt(w * np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A))[:, None]
         for b, part in enumerate(self.parts):
             width = part.stop - part.start
             scaled = np.multiply(A[:, part], noise, out=workspace("scaled", (len(A), width)))
-            self.noise[b] = add_gram(self.noise[b], scaled)
+            add_gram(self.noise[b], scaled)
 
     def sums(self) -> ResidualSums:
         """What was added."""
         p, q = self.xy.shape[1:]
+        for g in self.xyx.reshape(-1, p, p):
+            mirrored(g)
         noise = np.zeros((p, p))
         for s, found in zip(self.parts, self.noise, strict=True):
             noise[s, s] = mirrored(found)
@@ -148,7 +153,7 @@ class ResidualTotals:
                 yy=self.yy[k],
                 xy=self.xy[k],
                 xx={(0, 0): mirrored(self.xx[k])},
-                xyx={(0, 0): np.stack([mirrored(g) for g in self.xyx[k]])},
+                xyx={(0, 0): self.xyx[k]},
             )
             for k in range(FOLDS)
         )

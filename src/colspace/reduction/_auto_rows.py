@@ -93,15 +93,18 @@ class RowSample:
     def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
         """The sample of some rows; equal ones become one."""
         order = np.argsort(keys, kind="stable")
-        keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
+        keys = keys[order]
         again = np.zeros(len(keys), dtype=bool)
         near = np.flatnonzero(keys[1:] == keys[:-1]) + 1
-        same = np.abs(X[near] - X[near - 1]) <= 1e-9 * np.abs(X).max(axis=0, initial=0.0)  # but for rounding
-        again[near] = same.all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
+        here, before = order[near], order[near - 1]
+        largest = np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0))
+        same = np.abs(X[here] - X[before]) <= 1e-9 * largest  # but for rounding
+        again[near] = same.all(axis=1) & (Y[here] == Y[before]).all(axis=1)
         first = np.flatnonzero(~again)
-        weights = np.add.reduceat(weights, first) if len(first) else weights
+        weights = np.add.reduceat(weights[order], first) if len(first) else weights
         kept = first[:KERNEL_ROWS]
-        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)])
+        rows = order[kept]
+        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)])
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -126,11 +129,11 @@ class SamplePlan:
         """The sample of rows with these keys."""
         if not len(keys):
             return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
-        w = np.ones(len(Y)) if weights is None else weights
         kept = np.flatnonzero(keys <= largest_kept(keys, KERNEL_ROWS))
         rows = X[kept]
         rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-        return RowSample.of(keys[kept], rows, Y[kept], w[kept])
+        w = np.ones(len(kept)) if weights is None else weights[kept]
+        return RowSample.of(keys[kept], rows, Y[kept], w)
 
 
 def largest_kept(keys: NDArray[np.uint64], k: int) -> np.uint64:

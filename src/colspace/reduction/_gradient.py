@@ -10,6 +10,7 @@ from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..factor import eigh
+from ..moments import mirrored
 
 Array = NDArray[np.float64]
 
@@ -47,10 +48,10 @@ class KernelFit:
 def squared_distances(A: Array) -> Array:
     """Squared distances between all rows."""
     norms = np.einsum("ij,ij->i", A, A)
-    D = norms[:, None] + norms
-    products = A @ A.T
-    products *= 2
-    D -= products
+    D = A @ A.T
+    D *= -2
+    for i in range(0, len(D), 64):  # by parts, so that no second square is made
+        D[i : i + 64] += norms[i : i + 64, None] + norms
     np.maximum(D, 0.0, out=D)
     np.fill_diagonal(D, 0.0)
     return D
@@ -89,19 +90,22 @@ def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
     root, n = np.sqrt(weights), float(weights.sum())
     D /= -factor * middle
     K = np.exp(D, out=D)
-    system = K * root
-    system *= root[:, None]
+    K *= root
+    K *= root[:, None]
     ridge = share * n
-    system[np.diag_indices_from(system)] += ridge
-    factored, info = dpotrf(
-        system.T, lower=1, overwrite_a=1, clean=0
-    )  # symmetric, and in the order of LAPACK
+    np.fill_diagonal(K, weights + ridge)
+    # LAPACK's lower half is the upper one here: the factor takes it, the kernel stays in the other
+    factored, info = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if info:
         return None
     alpha = cho_solve((factored, True), R * root[:, None], check_finite=False) * root[:, None]
     rest = ridge * alpha / weights[:, None]  # r - f
     keep = 1.0 - (1.0 - ridge * inverse_diagonal(factored)) / weights
     error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
+    mirrored(K)
+    K /= root
+    K /= root[:, None]
+    np.fill_diagonal(K, 1.0)
     return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge)
 
 

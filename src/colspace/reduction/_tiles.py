@@ -10,26 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._rows import workspace
+from .._rows import is_dask, workspace
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# numbers in a tile, and in the chunk that is cut into tiles
+# numbers in a tile, and in the chunk of a Dask collection that is cut into tiles
 _TILE = 1 << 18
 _CHUNK = 1 << 22
 
 
 def tile_rows(width: int) -> int:
     """Rows of a tile: few enough for the cache, enough for products of matrices."""
-    return min(8192, max(512, _TILE // max(1, width)))
+    return min(4096, max(512, _TILE // max(1, width)))
 
 
 def pass_rows(X: Any, width: int) -> int | None:
-    """Rows of the chunks that a pass cuts into tiles: views of a dense table; None (the usual) for a sparse one."""
+    """Rows of the chunks that a pass cuts into tiles: of an array they are views; None (the usual) for a sparse table."""
     if sparse.issparse(getattr(X, "_meta", X)):
         return None
-    return min(1 << 16, max(2048, _CHUNK // max(1, width)))
+    if is_dask(X):
+        return min(1 << 16, max(2048, _CHUNK // max(1, width)))
+    return 1 << 20
 
 
 def column_part(X: Any, columns: Index) -> Any:
