@@ -2,7 +2,7 @@
 
     python benchmarks/dask_scale.py [--quick] [--keep-memory] [--joint 1e5 1e6 ...] [--auto 1e6 ...] [--copula 1e5 ...]
 
-"joint" is JointReduction with published moments (one pass), "auto" its default (five).
+"joint" is JointReduction with published moments (one pass), "auto" its default (four).
 
 Each line is measured in processes of its own. "One process" is Dask's synchronous scheduler, "two" a LocalCluster of two
 workers of one thread each, both with the same chunks and after a small fit that imports everything. Making the numbers is

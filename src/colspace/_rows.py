@@ -115,11 +115,12 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
         if len(arrays) > 1:
             msg = "an iterator of chunks stands alone: let it yield tuples of aligned chunks"
             raise TypeError(msg)
-        return _sum(statistic(*(c if isinstance(c, tuple) else (c,))) for c in arrays[0])
+        return sum_parts(statistic(*(c if isinstance(c, tuple) else (c,))) for c in arrays[0])
     return _reduce_local(statistic, arrays, chunk)
 
 
-def _sum(parts: Iterable[S]) -> S:
+def sum_parts(parts: Iterable[S]) -> S:
+    """The sum of at least one statistic, in the memory of the first sum."""
     iterator = iter(parts)
     try:
         first = next(iterator)
@@ -150,7 +151,7 @@ def _reduce_local(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: i
         msg = "no rows: the arrays have 0 rows, at least 1 is needed"
         raise ValueError(msg)
     step = chunk or chunk_rows(*arrays)
-    return _sum(statistic(*(a[i : i + step] for a in arrays)) for i in range(0, n_rows, step))
+    return sum_parts(statistic(*(a[i : i + step] for a in arrays)) for i in range(0, n_rows, step))
 
 
 def _reduce_dask(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: int | None) -> S:
@@ -246,7 +247,7 @@ def named_partition(number: int) -> Iterator[None]:
 
 def _sum_kept(*parts: S | None) -> S | None:
     kept = [p for p in parts if p is not None]
-    return _sum(kept) if kept else None
+    return sum_parts(kept) if kept else None
 
 
 def as_array(part: Any) -> Any:

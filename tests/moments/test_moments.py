@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colspace import reduce_rows
-from colspace.moments import TriplePlan, centre, column_moments, fourth_norms, weighted_gram
+from colspace.moments import (
+    TriplePlan,
+    add_gram,
+    centre,
+    column_moments,
+    fourth_norms,
+    mirrored,
+    weighted_gram,
+)
 
 OWN = ((0, 0), (1, 1))
 ALL = ((0, 0), (0, 1), (1, 1))
@@ -156,3 +164,15 @@ def test_weighted_columns_sparse_and_dense_by_hand():
         mean = np.average(X, axis=0, weights=weights)
         np.testing.assert_allclose(found.mean, mean)
         np.testing.assert_allclose(found.variance, np.average((X - mean) ** 2, axis=0, weights=weights))
+
+
+def test_grams_grow_in_place():
+    """Sum of Z' diag(w) Z over parts, weights of both signs and none, in the lower half alone until it is mirrored."""
+    rng = np.random.default_rng(0)
+    Z, w = rng.standard_normal((40, 5)), rng.integers(-2, 3, 40).astype(float)
+    total = np.zeros((5, 5))
+    for s in (slice(0, 7), slice(7, 7), slice(7, 40)):
+        add_gram(total, Z[s], w[s])
+        add_gram(total, Z[s])
+    assert not np.triu(total, 1).any()
+    np.testing.assert_allclose(mirrored(total), (Z.T * (w + 1)) @ Z, atol=1e-12)

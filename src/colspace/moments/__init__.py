@@ -19,7 +19,7 @@ from ._quantiles import (
     weighted_unique,
 )
 from ._sliced import SlicedMoments, sliced_moments
-from ._triple import CentredMoments, TripleMoments, TriplePlan, centre, weighted_gram
+from ._triple import CentredMoments, TripleMoments, TriplePlan, add_gram, centre, mirrored, weighted_gram
 
 __all__ = [
     "CAPACITY",
@@ -32,6 +32,7 @@ __all__ = [
     "TableMoments",
     "TripleMoments",
     "TriplePlan",
+    "add_gram",
     "all_finite",
     "centre",
     "clear_flat",
@@ -39,6 +40,7 @@ __all__ = [
     "column_quantiles",
     "fourth_norms",
     "is_flat",
+    "mirrored",
     "quantile_summary",
     "sliced_moments",
     "table_moments",

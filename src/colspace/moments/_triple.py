@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg.blas import dsyrk
 
 from .._rows import is_workspace, workspace
 from ._additive import Additive
@@ -158,6 +159,34 @@ def weighted_gram(Z: Any, w: Array | None = None) -> Array:
             gram = part.T @ part
             total = sign * gram if total is None else np.add(total, sign * gram, out=total)
     return np.zeros((Z.shape[1], Z.shape[1])) if total is None else total
+
+
+def add_gram(total: Array, Z: Array, w: Array | None = None) -> None:
+    """Add Z' diag(w) Z to the lower half of ``total`` (C-contiguous), in place; Z is dense, its rows contiguous.
+
+    ``mirrored`` makes the sum whole.
+    """
+    if w is None:
+        _rank_update(total, 1.0, Z)
+        return
+    for sign in (1.0, -1.0):
+        rows = np.flatnonzero(sign * w > 0)
+        part = np.take(Z, rows, axis=0, out=workspace("scaled", (rows.size, Z.shape[1])), mode="clip")
+        part *= np.sqrt(np.abs(w[rows]))[:, None]
+        _rank_update(total, sign, part)
+
+
+def _rank_update(total: Array, sign: float, Z: Array) -> None:
+    """What BLAS has as columns is stored here as rows: its upper half is the lower one here."""
+    if len(Z):
+        dsyrk(sign, Z.T, beta=1.0, c=total.T, overwrite_c=1)
+
+
+def mirrored(total: Array) -> Array:
+    """A symmetric matrix from its lower half, in place."""
+    for i, row in enumerate(total):
+        total[:i, i] = row[:i]
+    return total
 
 
 def _scale_rows(Z: Any, w: Array | None) -> Any:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._blocks import Blocks
+from .._rows import sum_parts
 from .._validation import warn_constant
 from ..factor import break_ties, eigh
-from ._auto_linear import BlockPlan, Ridges, learn_ridges, linear_parts
-from ._auto_parts import FOLDS, kernel_part, moments_part
+from ._auto_linear import BlockPlan, Ridges, Start, first_pass, linear_parts
+from ._auto_parts import kernel_part, moments_part, parts_pass
 from ._auto_rows import RowKeys, RowSample, SamplePlan
+from ._auto_tiles import FOLDS
 from ._determined import Known, warn_known
 from ._joint_fit import Solution
-from ._ridge import Ridge
+from ._ridge import LooPaths, LooPlan, Ridge
 from ._source import Source
 from ._span import Span
+from ._tiles import pass_rows, tiles
 
 Array = NDArray[np.float64]
 
@@ -32,23 +35,29 @@ _CHOICE_ROWS = 400
 
 
 def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
-    r"""Directions per block from three to five passes over the rows and a kernel regression on a sample of them.
+    r"""Directions per block from two to four passes over the rows and a kernel regression on a sample of them.
 
     With :math:`a = (S + \lambda)^{-1/2} x` per block, :math:`\lambda` the ridge of least leave-one-out error, the directions are
     the leading eigenvectors of ``stack``: the ridge's own (``linear_parts``), and those in which its leave-one-out
     residual bends, by gradients of a kernel regression (``kernel_part``) and by second moments (``moments_part``).
     """
-    ridges = learn_ridges(source, blocks)
-    keys = row_keys(source, blocks, ridges, seed)
-    sample = source.reduce(SamplePlan(keys))
+    start = first_pass(source, blocks)
+    keys = row_keys(source, blocks, start, seed)
+    found = source.reduce(SecondPlan(start.plan, SamplePlan(keys)), pass_rows(source.X, len(start.mean)))
+    loo, sample = found.loo, found.sample
+    ridges = start.choose(loo)
     steps, alpha = choose_variant(source, blocks, ridges, sample, r)
     if steps:
-        ridges = learn_ridges(source, blocks, steps)
-    linear = linear_parts(ridges, block_sums(source, ridges), r, alpha)
+        ridges = start.choose(loo, steps)
     gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
+    bends = sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4
+    sums, residuals = parts_pass(source, ridges, keys if bends else None, blocks=len(blocks) > 1)
+    linear = linear_parts(ridges, sums, r, alpha)
     moments, v_moments = None, 0.0
-    if sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4:
-        moments, v_moments = moments_part(source, ridges.blocks, ridges.joint, ridges.response, keys, r)
+    if residuals is not None:
+        moments, v_moments = moments_part(
+            source, ridges.blocks, ridges.joint, ridges.response, keys, r, residuals
+        )
     loadings, values = [], []
     for b, ridge in enumerate(ridges.blocks):
         G = stack(
@@ -90,7 +99,39 @@ def finished(solution: Solution, span: Span | None, names: Sequence[object]) -> 
     return solution
 
 
-def row_keys(source: Source, blocks: Blocks, ridges: Ridges, seed: int) -> RowKeys:
+@dataclass(frozen=True)
+class SecondSums:
+    """Leave-one-out sums of ridges, and a sample of rows."""
+
+    loo: LooPaths
+    sample: RowSample
+
+    def __add__(self, other: SecondSums) -> SecondSums:
+        return SecondSums(self.loo + other.loo, self.sample + other.sample)
+
+
+@dataclass(frozen=True)
+class SecondPlan:
+    """``plan(X, Y, weights)``: the sums of ``LooPlan`` and the sample of ``SamplePlan`` from the same centred rows."""
+
+    loo: LooPlan
+    sample: SamplePlan
+
+    def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> SecondSums:
+        """Statistic of one chunk."""
+        keys = np.empty(len(Y), dtype=np.uint64)
+        joint = self.loo.paths[-1].axes
+
+        def sums(rows: slice, Z: Any) -> LooPaths:
+            V = self.loo.response(Y[rows])
+            keys[rows] = self.sample.keys.of_rows(Z, V)
+            return self.loo.of_rows(Z, V, None if weights is None else weights[rows])
+
+        loo = sum_parts(sums(rows, Z) for rows, Z in tiles(X, joint.columns, joint.mean))
+        return SecondSums(loo, self.sample.chosen(keys, X, Y, weights))
+
+
+def row_keys(source: Source, blocks: Blocks, ridges: Ridges | Start, seed: int) -> RowKeys:
     """Keys of rows in the units of standardised columns."""
     scale = ridges.scale
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
@@ -101,7 +142,11 @@ def row_keys(source: Source, blocks: Blocks, ridges: Ridges, seed: int) -> RowKe
 
 def block_sums(source: Source, ridges: Ridges) -> Any:
     """How the blocks' predictions go together; None for one block."""
-    return source.reduce(BlockPlan(ridges)) if len(ridges.blocks) > 1 else None
+    return (
+        source.reduce(BlockPlan(ridges), pass_rows(source.X, len(ridges.mean)))
+        if len(ridges.blocks) > 1
+        else None
+    )
 
 
 def leading_loadings(G: Array, ridge: Ridge, r: int) -> tuple[Array, Array]:
@@ -133,8 +178,10 @@ def choose_variant(
         if len(train) < 3 or not len(test) or not np.ptp(V[train], axis=0).all():
             continue
         rows = replace(source, X=X[train], y=Y[train], weights=w[train], start=None)
+        start = first_pass(rows, blocks)
+        loo = rows.reduce(start.plan)
         for i, step in enumerate(steps):
-            learned = learn_ridges(rows, blocks, step)
+            learned = start.choose(loo, step)
             sums = block_sums(rows, learned)
             for j, alpha in enumerate(alphas):
                 parts = linear_parts(learned, sums, r, alpha)

@@ -9,18 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._blocks import Blocks
+from .._rows import sum_parts
 from ..factor import eigh
 from ..moments import Additive, centre
+from ._auto_tiles import Whitener, folded_tiles
 from ._ridge import (
+    LooPaths,
     LooPlan,
     ResponseMap,
     Ridge,
+    RidgePath,
     choose_ridge,
     principal_axes,
     response_map,
     ridge_paths,
 )
 from ._source import Source
+from ._tiles import pass_rows
 
 Array = NDArray[np.float64]
 
@@ -52,8 +57,40 @@ def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
     return tuple((i, j) for i in range(n) for j in range(i, n))
 
 
-def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
-    """Leave-one-out ridges in two passes; ``steps`` of the grid more than the least error asks for."""
+@dataclass(frozen=True)
+class Start:
+    """What the first pass says: paths of ridges on each block and, last, on all, with the responses as they see them."""
+
+    mean: Array
+    scale: Array
+    response: ResponseMap
+    paths: tuple[RidgePath, ...]
+    cross: Array
+    widths: tuple[int, ...]
+    count: float
+
+    @property
+    def plan(self) -> LooPlan:
+        """Leave-one-out sums of all paths."""
+        return LooPlan(self.paths, self.response)
+
+    def choose(self, found: LooPaths, steps: int = 0) -> Ridges:
+        """Ridges of least error, or ``steps`` of the grid more."""
+        size, loo = len(self.widths), found.paths
+        return Ridges(
+            mean=self.mean,
+            scale=self.scale,
+            response=self.response,
+            blocks=tuple(choose_ridge(self.paths[b], loo[b], self.widths[b], steps) for b in range(size)),
+            joint=choose_ridge(self.paths[-1], loo[-1]),
+            cross=self.cross,
+            widths=self.widths,
+            count=self.count,
+        )
+
+
+def first_pass(source: Source, blocks: Blocks) -> Start:
+    """Principal axes and covariances with the responses, in one pass."""
     total = source.moments(blocks, all_pairs(len(blocks)), ())
     n, dy = total.count, total.y / total.count
     units = np.broadcast_to(total.scale_y, dy.shape)
@@ -74,21 +111,22 @@ def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
         )
         axes.append(principal_axes(whole, np.concatenate(blocks.columns), c.mean, unit=source.unit))
         crosses.append(axes[-1].map.T @ cross)
-    paths = ridge_paths(axes, crosses, n)
-    loo = source.reduce(LooPlan(paths, response)).paths
     variances = [np.diag(c.covariance[b, b]) for b in range(size)]
-    widths = source.n_columns or tuple(max(1, int(np.count_nonzero(v > 0))) for v in variances)
-    variance = np.concatenate(variances)
-    return Ridges(
+    return Start(
         mean=c.mean,
-        scale=np.sqrt(np.maximum(variance, 0.0)),
+        scale=np.sqrt(np.maximum(np.concatenate(variances), 0.0)),
         response=response,
-        blocks=tuple(choose_ridge(paths[b], loo[b], widths[b], steps) for b in range(size)),
-        joint=choose_ridge(paths[-1], loo[-1]),
         cross=cross,
-        widths=widths,
+        paths=ridge_paths(axes, crosses, n),
+        widths=source.n_columns or tuple(max(1, int(np.count_nonzero(v > 0))) for v in variances),
         count=n,
     )
+
+
+def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
+    """Leave-one-out ridges in two passes; ``steps`` of the grid more than the least error asks for."""
+    start = first_pass(source, blocks)
+    return start.choose(source.reduce(start.plan, pass_rows(source.X, len(start.mean))), steps)
 
 
 def linear_part(cross: Array, agreement: Array) -> Array:
@@ -120,16 +158,25 @@ class BlockPlan:
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> BlockSums:
         """Statistic of one chunk."""
-        V = self.ridges.response(Y)
-        w = np.ones(len(V)) if weights is None else weights
-        found = [ridge.path.loo(X, V) for ridge in self.ridges.blocks]
-        F = [V - error[:, 0] for error, _ in found]
+        ridges = self.ridges
+        white = Whitener.of(ridges.blocks)
+        return sum_parts(
+            self.of_rows(white, white(rows.Z), rows.V, rows.w)
+            for rows in folded_tiles(X, Y, weights, ridges.joint, ridges.response, None)
+        )
+
+    def of_rows(self, white: Whitener, A: Array, V: Array, w: Array) -> BlockSums:
+        """Statistic of a tile of whitened rows."""
+        F = [
+            V - ridge.held_out(A[:, part], ridge.root, V)
+            for ridge, part in zip(white.ridges, white.parts, strict=True)
+        ]
         together = np.hstack([V, *F])
         total = np.sum(F, axis=0)
         toward = {}
-        for b, (ridge, (_, A)) in enumerate(zip(self.ridges.blocks, found, strict=True)):
+        for b, part in enumerate(white.parts):
             others = (total - F[b]) / (len(F) - 1)
-            toward[b] = (A / ridge.root).T @ (others * w[:, None])
+            toward[b] = A[:, part].T @ (others * w[:, None])
         return BlockSums(together.T @ (together * w[:, None]), toward)
 
 

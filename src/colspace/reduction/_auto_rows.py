@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._rows import workspace
 from ._ridge import ResponseMap
+from ._tiles import tiles
 
 Array = NDArray[np.float64]
 
@@ -32,29 +34,49 @@ class RowKeys:
 
     def __call__(self, X: Any, Y: Array) -> NDArray[np.uint64]:
         """One key per row."""
-        V = self.response(Y)
-        norms = standard_norms(X[:, self.columns], self.mean, self.inverse)
-        parts = (np.floor(norms * 1414.2135623), np.floor(np.einsum("ij,ij->i", V, V) * 1732.0508075))
+        keys = np.empty(len(Y), dtype=np.uint64)
+        for rows, Z in tiles(X, self.columns, self.mean):
+            keys[rows] = self.of_rows(Z, self.response(Y[rows]))
+        return keys
+
+    def of_rows(self, Z: Any, V: Array) -> NDArray[np.uint64]:
+        """Keys of a tile of centred rows and mapped responses."""
+        norms = standard_norms(Z, self.mean if sparse.issparse(Z) else None, self.inverse)
+        key = np.full(len(V), self.seed + 1, dtype=np.uint64)
         with np.errstate(over="ignore"):
-            key = np.full(len(V), self.seed + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            for part in parts:
-                key = _mixed(key ^ (part.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+            key *= _GOLDEN
+            for squares, unit in ((norms, 1414.2135623), (np.einsum("ij,ij->i", V, V), 1732.0508075)):
+                squares *= unit
+                part = np.floor(squares, out=squares).astype(np.int64).view(np.uint64)
+                part += _GOLDEN
+                key ^= part
+                _mix(key, part)
         return key
 
 
-def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def standard_norms(X: Any, mean: Array, inverse: Array) -> Array:
-    """Squared norms of standardised rows."""
+def _mix(key: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
+    """Scramble 64 bits in place; ``spare`` is room."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        key ^= np.right_shift(key, np.uint64(shift), out=spare)
+        if factor != 1:
+            key *= np.uint64(factor)
+
+
+def standard_norms(X: Any, mean: Array | None, inverse: Array) -> Array:
+    """Squared norms of standardised rows (mean None: they are centred)."""
     if sparse.issparse(X):
         Z = X.astype(np.float64) @ sparse.diags_array(inverse)
-        centre = mean * inverse
+        centre = np.zeros_like(inverse) if mean is None else mean * inverse
         return np.asarray(Z.multiply(Z).sum(axis=1)).ravel() - 2 * (Z @ centre) + centre @ centre
-    Z = np.subtract(X, mean, dtype=np.float64) * inverse
+    Z = workspace("auto.square", X.shape)
+    if mean is None:
+        np.multiply(X, inverse, out=Z)
+    else:
+        np.subtract(X, mean, dtype=np.float64, out=Z)
+        Z *= inverse
     return np.einsum("ij,ij->i", Z, Z)
 
 
@@ -71,15 +93,18 @@ class RowSample:
     def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
         """The sample of some rows; equal ones become one."""
         order = np.argsort(keys, kind="stable")
-        keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
+        keys = keys[order]
         again = np.zeros(len(keys), dtype=bool)
         near = np.flatnonzero(keys[1:] == keys[:-1]) + 1
-        same = np.abs(X[near] - X[near - 1]) <= 1e-9 * np.abs(X).max(axis=0, initial=0.0)  # but for rounding
-        again[near] = same.all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
+        here, before = order[near], order[near - 1]
+        largest = np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0))
+        same = np.abs(X[here] - X[before]) <= 1e-9 * largest  # but for rounding
+        again[near] = same.all(axis=1) & (Y[here] == Y[before]).all(axis=1)
         first = np.flatnonzero(~again)
-        weights = np.add.reduceat(weights, first) if len(first) else weights
+        weights = np.add.reduceat(weights[order], first) if len(first) else weights
         kept = first[:KERNEL_ROWS]
-        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)])
+        rows = order[kept]
+        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)])
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -98,12 +123,26 @@ class SamplePlan:
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> RowSample:
         """Statistic of one chunk."""
-        keys = self.keys(X, Y)
+        return self.chosen(self.keys(X, Y), X, Y, weights)
+
+    def chosen(self, keys: NDArray[np.uint64], X: Any, Y: Array, weights: Array | None) -> RowSample:
+        """The sample of rows with these keys."""
         if not len(keys):
             return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
-        w = np.ones(len(Y)) if weights is None else weights
-        different = np.unique(keys)  # copies of a row share its key
-        kept = np.flatnonzero(keys <= different[min(KERNEL_ROWS, len(different)) - 1])
+        kept = np.flatnonzero(keys <= largest_kept(keys, KERNEL_ROWS))
         rows = X[kept]
         rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-        return RowSample.of(keys[kept], rows, Y[kept], w[kept])
+        w = np.ones(len(kept)) if weights is None else weights[kept]
+        return RowSample.of(keys[kept], rows, Y[kept], w)
+
+
+def largest_kept(keys: NDArray[np.uint64], k: int) -> np.uint64:
+    """The k-th smallest of the different keys, or the largest if there are fewer: copies of a row share its key."""
+    size = k
+    while size < len(keys):
+        few = np.unique(np.partition(keys, size - 1)[:size])
+        if len(few) >= k:
+            return few[k - 1]
+        size *= 2
+    different = np.unique(keys)
+    return different[min(k, len(different)) - 1]

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..factor import eigh
+from ..moments import mirrored
 
 Array = NDArray[np.float64]
 
 # bandwidths in units of the median squared distance, ridges in units of the rows
 BANDWIDTHS = (1.0, 3.0)
 TUNING_ROWS = 500
+_MANY = 50_000
 RIDGES = 10.0 ** np.linspace(-5.0, 1.0, 13)
 
 
@@ -35,10 +37,10 @@ class KernelFit:
         p = self.rows.shape[1]
         total = np.zeros((p, p))
         share = np.sqrt(weights / weights.sum())
-        for alpha in self.coefficients.T:
-            K = self.kernel * alpha
-            G = 2 * self.gamma * (K @ self.rows - K.sum(axis=1)[:, None] * self.rows)
-            G *= share[:, None]
+        values = self.kernel @ self.coefficients
+        for alpha, value in zip(self.coefficients.T, values.T, strict=True):
+            G = self.kernel @ (alpha[:, None] * self.rows) - value[:, None] * self.rows
+            G *= 2 * self.gamma * share[:, None]
             total += G.T @ G
         return total
 
@@ -46,17 +48,30 @@ class KernelFit:
 def squared_distances(A: Array) -> Array:
     """Squared distances between all rows."""
     norms = np.einsum("ij,ij->i", A, A)
-    D = norms[:, None] + norms - 2 * A @ A.T
+    D = A @ A.T
+    D *= -2
+    for i in range(0, len(D), 64):  # by parts, so that no second square is made
+        D[i : i + 64] += norms[i : i + 64, None] + norms
     np.maximum(D, 0.0, out=D)
     np.fill_diagonal(D, 0.0)
     return D
 
 
 def weighted_median(values: Array, weights: Array) -> float:
-    """The value that half of the weight does not exceed."""
+    """The value that half of the weight does not exceed; of many values those near it in a part of them are sorted."""
+    half, below = float(weights.sum()) / 2, 0.0
+    if len(values) > _MANY:
+        few = slice(None, None, len(values) // 4096)
+        order = np.argsort(values[few], kind="stable")
+        share = np.cumsum(weights[few][order])
+        low, high = values[few][order][np.searchsorted(share, np.array([0.45, 0.55]) * share[-1])]
+        lighter, near = values < low, (values >= low) & (values <= high)
+        before = float(weights @ lighter)
+        if before < half <= before + float(weights @ near):
+            values, weights, below = values[near], weights[near], before
     order = np.argsort(values, kind="stable")
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])
+    place = np.searchsorted(np.cumsum(weights[order]), half - below)
+    return float(values[order[min(int(place), len(order) - 1)]])
 
 
 def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
@@ -73,25 +88,43 @@ def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
     few = np.arange(0, len(A), max(1, -(-len(A) // TUNING_ROWS)))
     factor, share = tune_kernel(D[np.ix_(few, few)] / middle, R[few], weights[few])
     root, n = np.sqrt(weights), float(weights.sum())
-    K = np.exp(D / (-factor * middle))
-    system = K * root * root[:, None]
+    D /= -factor * middle
+    K = np.exp(D, out=D)
+    K *= root
+    K *= root[:, None]
     ridge = share * n
-    system[np.diag_indices_from(system)] += ridge
-    factored, info = dpotrf(system, lower=1, overwrite_a=1, clean=0)
+    np.fill_diagonal(K, weights + ridge)
+    # LAPACK's lower half is the upper one here: the factor takes it, the kernel stays in the other
+    factored, info = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if info:
         return None
     alpha = cho_solve((factored, True), R * root[:, None], check_finite=False) * root[:, None]
-    inverse, _ = dpotri(factored, lower=1, overwrite_c=1)
     rest = ridge * alpha / weights[:, None]  # r - f
-    keep = 1.0 - (1.0 - ridge * np.diag(inverse)) / weights
+    keep = 1.0 - (1.0 - ridge * inverse_diagonal(factored)) / weights
     error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
+    mirrored(K)
+    K /= root
+    K /= root[:, None]
+    np.fill_diagonal(K, 1.0)
     return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge)
+
+
+def inverse_diagonal(factored: Array) -> Array:
+    """Diagonal of (L L')^-1, the squared norms of the columns of L^-1; L is the lower half and is lost."""
+    inverse, _ = dtrtri(factored, lower=1, overwrite_c=1)
+    return np.array([column[i:] @ column[i:] for i, column in enumerate(inverse.T)])
 
 
 def median_distance(D: Array, weights: Array) -> float:
     """Median of the squared distances of all pairs of rows, copies counted."""
     if (weights == weights[0]).all():
-        return float(np.median(D))
+        n = len(D)  # sorted, all pairs are n zeros and every other distance twice
+        below = np.concatenate([row[:i] for i, row in enumerate(D)])
+        places = [(k - n) // 2 for k in ((n * n - 1) // 2, n * n // 2)]
+        if places[0] < 0:
+            return float(np.median(D))
+        below.partition(sorted(set(places)))
+        return float(below[places].mean())
     return weighted_median(D.ravel(), np.outer(weights, weights).ravel())
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._rows import sum_parts, workspace
 from ..factor import eigh
 from ..moments import Additive
+from ._tiles import block_slices, column_part, rows_along, tiles
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -35,10 +37,9 @@ class Axes:
 
     def coordinates(self, X: Any) -> Array:
         """Rows in coordinates of the axes."""
+        part = column_part(X, self.columns)
         if sparse.issparse(X):
-            part = X[:, self.columns]
             return np.asarray(part @ self.map - self.mean @ self.map)
-        part = X if len(self.columns) == X.shape[1] else X[:, self.columns]
         return np.subtract(part, self.mean, dtype=np.float64) @ self.map
 
 
@@ -79,23 +80,35 @@ class RidgePath:
     def loo(self, X: Any, Y: Array) -> tuple[Array, Array]:
         """Leave-one-out errors (rows x ridges x responses) and the coordinates of rows."""
         A = self.axes.coordinates(X)
-        inverse = 1.0 / (self.axes.values[:, None] + self.ridges)  # coordinates x ridges
-        leverage = (1.0 + (A * A) @ inverse) / self.count
-        q = self.cross.shape[1]
-        weights = (inverse[:, :, None] * self.cross[:, None, :]).reshape(len(inverse), -1)
-        fitted = (A @ weights).reshape(len(A), len(self.ridges), q)
-        error = (Y[:, None, :] - fitted) / np.maximum(1.0 - leverage, 1e-14)[:, :, None]
-        return error, A
+        return self.errors(A.T, Y.T).transpose(2, 0, 1).copy(), A
 
-    def sums(self, X: Any, Y: Array, weights: Array | None) -> LooSums:
-        """Statistic of a chunk."""
-        error, _ = self.loo(X, Y)
-        w = np.ones(len(Y)) if weights is None else weights
-        held_out = Y[:, None, :] - error
-        return LooSums(
-            error=np.einsum("n,nlq->lq", w, error * error),
-            agreement=np.einsum("nq,nlk->lqk", Y * w[:, None], held_out),
+    def errors(self, A: Array, V: Array) -> Array:
+        """Leave-one-out errors, ridges x responses x rows, of coordinates and responses that have rows as columns.
+
+        Products for all ridges at once, in memory that lasts until the next call.
+        """
+        inverse = 1.0 / (self.axes.values + self.ridges[:, None])  # ridges x coordinates
+        (size, k), (q, n) = inverse.shape, V.shape
+        keep = workspace("auto.keep", (size, n))
+        np.matmul(
+            inverse * (-1.0 / self.count), np.multiply(A, A, out=workspace("auto.square", (k, n))), out=keep
         )
+        keep += 1.0 - 1.0 / self.count
+        np.maximum(keep, 1e-14, out=keep)
+        error = workspace("auto.errors", (size * q, n))
+        np.matmul((inverse[:, None, :] * self.cross.T).reshape(size * q, k), A, out=error)
+        error = error.reshape(size, q, n)
+        np.subtract(V, error, out=error)
+        return np.divide(error, keep[:, None, :], out=error)
+
+    def sums(self, A: Array, V: Array, w: Array) -> LooSums:
+        """Sums over rows of their coordinates and responses, which have rows as columns."""
+        (q, n), size = V.shape, len(self.ridges)
+        error = self.errors(A, V).reshape(size * q, n)
+        target = V * w
+        left = (error @ target.T).reshape(size, q, q)  # ridge, predicted, responses
+        np.multiply(error, error, out=error)
+        return LooSums(error=(error @ w).reshape(size, q), agreement=target @ V.T - left.transpose(0, 2, 1))
 
 
 @dataclass(frozen=True)
@@ -129,8 +142,23 @@ class LooPlan:
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> LooPaths:
         """Statistic of one chunk."""
-        V = self.response(Y)
-        return LooPaths(tuple(path.sums(X, V, weights) for path in self.paths))
+        joint = self.paths[-1].axes
+        return sum_parts(
+            self.of_rows(Z, self.response(Y[rows]), None if weights is None else weights[rows])
+            for rows, Z in tiles(X, joint.columns, joint.mean)
+        )
+
+    def of_rows(self, Z: Any, V: Array, weights: Array | None) -> LooPaths:
+        """Statistic of a tile of centred rows (columns of all blocks, as the last path has them)."""
+        w = np.ones(len(V)) if weights is None else weights
+        Vt = np.ascontiguousarray(V.T)
+        places = block_slices([len(path.axes.columns) for path in self.paths])
+        sums = []
+        for path, place in zip(self.paths, places, strict=True):
+            axes = path.axes
+            out = workspace("auto.axes", (axes.map.shape[1], len(V)))
+            sums.append(path.sums(rows_along(Z, place, axes.mean, axes.map, out, flipped=True), Vt, w))
+        return LooPaths(tuple(sums))
 
 
 @dataclass(frozen=True)
@@ -141,6 +169,10 @@ class LooPaths:
 
     def __add__(self, other: LooPaths) -> LooPaths:
         return LooPaths(tuple(a + b for a, b in zip(self.paths, other.paths, strict=True)))
+
+    def absorb(self, other: LooPaths) -> LooPaths:
+        """``self + other`` in the arrays of ``self``."""
+        return LooPaths(tuple(a.absorb(b) for a, b in zip(self.paths, other.paths, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -163,6 +195,17 @@ class Ridge:
     def root(self) -> Array:
         """(S + ridge)^(1/2) along the axes."""
         return np.sqrt(self.axes.values + self.ridge)
+
+    def held_out(self, B: Array, scale: Array, V: Array) -> Array:
+        """Leave-one-out errors of rows x responses V, from B with the coordinates a = scale * b of the rows."""
+        weight = scale / (self.axes.values + self.ridge)
+        keep = np.multiply(B, B, out=workspace("auto.square", B.shape)) @ (
+            scale * weight * (-1.0 / self.count)
+        )
+        keep += 1.0 - 1.0 / self.count
+        np.maximum(keep, 1e-14, out=keep)
+        error = V - B @ (weight[:, None] * self.cross)
+        return np.divide(error, keep[:, None], out=error)
 
     @property
     def whitened_cross(self) -> Array:
