@@ -122,7 +122,7 @@ def test_reduce_labels_selection_and_moments(files, frame):
 
 
 def test_reduce_components_by_rule(files):
-    for rule in ("auto", "threshold"):
+    for rule in ("auto", "moments", "threshold"):
         options = ["-r", rule, "--shrinkage", "0", "--json"]
         result = run("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", *options)
         assert json.loads(result.stdout)["n_components"] == 2

@@ -60,15 +60,21 @@ def standard_norms(X: Any, mean: Array, inverse: Array) -> Array:
 
 @dataclass(frozen=True)
 class RowSample:
-    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``."""
+    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``.
+
+    ``most`` rows (None: KERNEL_ROWS) are kept.
+    """
 
     keys: NDArray[np.uint64]
     X: Array
     Y: Array
     weights: Array
+    most: int | None = None
 
     @classmethod
-    def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
+    def of(
+        cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array, most: int | None = None
+    ) -> RowSample:
         """The sample of some rows; equal ones become one."""
         order = np.argsort(keys, kind="stable")
         keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
@@ -78,8 +84,8 @@ class RowSample:
         again[near] = same.all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
         first = np.flatnonzero(~again)
         weights = np.add.reduceat(weights, first) if len(first) else weights
-        kept = first[:KERNEL_ROWS]
-        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)])
+        kept = first[: most or KERNEL_ROWS]
+        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)], most)
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -87,6 +93,7 @@ class RowSample:
             np.concatenate([self.X, other.X]),
             np.concatenate([self.Y, other.Y]),
             np.concatenate([self.weights, other.weights]),
+            self.most,
         )
 
 
@@ -95,15 +102,16 @@ class SamplePlan:
     """``plan(X, Y, weights)``: the rows of a chunk that may be in the sample."""
 
     keys: RowKeys
+    most: int | None = None
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> RowSample:
         """Statistic of one chunk."""
         keys = self.keys(X, Y)
         if not len(keys):
-            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
+            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0), self.most)
         w = np.ones(len(Y)) if weights is None else weights
         different = np.unique(keys)  # copies of a row share its key
-        kept = np.flatnonzero(keys <= different[min(KERNEL_ROWS, len(different)) - 1])
+        kept = np.flatnonzero(keys <= different[min(self.most or KERNEL_ROWS, len(different)) - 1])
         rows = X[kept]
         rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-        return RowSample.of(keys[kept], rows, Y[kept], w[kept])
+        return RowSample.of(keys[kept], rows, Y[kept], w[kept], self.most)
