@@ -62,7 +62,7 @@ def held_out_count(
     ``fit_directions(train)`` learns from rows and gives the function that embeds rows: per block a matrix whose first h
     columns are its h leading directions. :math:`L_h` is the mean squared error of standardised responses (of indicators
     of labels) on the rows of each fold, read by a ridge on the embedding, or by one on its squares and products too,
-    whichever is better; :math:`L_0` that of the mean. Rows of fold -1 are never left out. Zero is given where nothing beats the mean.
+    whichever is better; :math:`L_0` is the variance. Rows of fold -1 are never left out. Zero is given where nothing beats the mean.
     """
     w = np.ones(len(Y)) if weights is None else weights
     mean = w @ Y / w.sum()
@@ -77,13 +77,14 @@ def held_out_count(
             embed = fit_directions(train)
         except ConstantResponseError:
             continue
-        losses[:, :, test] = reader_losses(embed(train), V[train], w[train], embed(test), V[test], limit)
-    seen = ~np.isnan(losses[0, 0])
+        losses[:, 1:, test] = reader_losses(embed(train), V[train], w[train], embed(test), V[test], limit)
+    seen = ~np.isnan(losses[0, 1])
     if seen.sum() < _LEAST_ROWS:
         empty = np.full(limit + 1, np.nan)
         return Count(0, empty, empty, empty)
     losses, w, V = losses[:, :, seen], w[seen], V[seen]
-    spread = w @ np.sum((V - w @ V / w.sum()) ** 2, axis=1) / w.sum()
+    losses[:, 0] = np.sum((V - w @ V / w.sum()) ** 2, axis=1)
+    spread = float(losses[0, 0] @ w / w.sum())
     found, loss, error, difference_error = least_within_error(better_reader(losses, w), w)
     return Count(found, 1.0 - loss / spread, error / spread, difference_error / spread)
 
@@ -117,7 +118,7 @@ def standard_error(losses: Array, w: Array) -> Array:
 def reader_losses(
     Z: Sequence[Array], V: Array, w: Array, Z_test: Sequence[Array], V_test: Array, limit: int
 ) -> Array:
-    """Squared errors (2 readers x h = 0, ..., limit x rows) on further rows; the same for both readers at h = 0."""
+    """Squared errors (2 readers x h = 1, ..., limit x rows) on further rows."""
     share = w / w.sum()
     target = share @ V
     level = np.concatenate([np.arange(1, A.shape[1] + 1) for A in Z])
@@ -134,16 +135,15 @@ def reader_losses(
     )
     gram, cross = (F.T * share) @ F, (F.T * share) @ (V - target)
     total = float(share @ np.sum((V - target) ** 2, axis=1))
-    out = np.empty((2, limit + 1, len(V_test)))
-    out[:, 0] = np.sum((V_test - target) ** 2, axis=1)
+    out = np.empty((2, limit, len(V_test)))
     for h in range(1, limit + 1):
         chosen = (np.flatnonzero(level <= h), terms.upto(h))
         for reader, kept in enumerate(chosen):
             if reader == 1 and len(kept) == len(chosen[0]):
-                out[1, h] = out[0, h]
+                out[1, h - 1] = out[0, h - 1]
                 continue
             B = ridge_by_gcv(gram[np.ix_(kept, kept)], cross[kept], total, rows)
-            out[reader, h] = np.sum((V_test - target - F_test[:, kept] @ B) ** 2, axis=1)
+            out[reader, h - 1] = np.sum((V_test - target - F_test[:, kept] @ B) ** 2, axis=1)
     return out
 
 
