@@ -445,4 +445,6 @@ def check_streamable(model: Any) -> None:
                 "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
                 "moments='joint', or fit on an array, memmap or Dask collection"
             )
+            if name == "n_components" and model.n_components == "auto":
+                msg += " (or an iterator of chunks), whose n_components_ partial_fit can take on"
             raise ValueError(msg)
