@@ -153,7 +153,7 @@ def test_why_so_many():
     )
     scores["score"][2] = 0.4
     assert "the best of 1 to 2" in why_so_many({**report, "response_taken_as": "numeric"})
-    few = {**report, "component_scores": {"score": [None], "error": [None]}}
+    few = {**report, "component_scores": {"score": [], "error": []}}
     assert why_so_many(few).endswith("too few rows to compare numbers on rows left out")
 
 

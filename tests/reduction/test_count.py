@@ -296,7 +296,7 @@ def test_small_and_odd_tables():
                 assert model.fit(X, y).n_components_ >= 1
     with pytest.warns(UserWarning, match="fewer than 10 different rows could be left out"):
         model = JointReduction("auto").fit(rng.standard_normal((6, 2)), np.arange(6.0))
-    assert np.isnan(model.component_scores_["score"]).all()
+    assert len(model.component_scores_["score"]) == 0
     with pytest.raises(
         SingularCovarianceError, match=r"fits on four fifths of the rows, and there: more rows"
     ):

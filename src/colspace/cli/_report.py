@@ -33,10 +33,7 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
         "blocks": {},
     }
     if hasattr(estimator, "component_scores_"):
-        found["component_scores"] = {
-            name: [None if v != v else float(v) for v in values]  # noqa: PLR0124
-            for name, values in estimator.component_scores_.items()
-        }
+        found["component_scores"] = {n: v.tolist() for n, v in estimator.component_scores_.items()}
     if hasattr(estimator, "score_model_"):
         found["labelled_rows"] = int(estimator.n_labeled_)
         found["score"] = type(estimator.score_model_).__name__
@@ -87,7 +84,7 @@ def why_so_many(report: dict[str, Any]) -> str:
     chosen, scores = report["n_components"], report["component_scores"]
     found = f"{chosen} direction{'s' if chosen > 1 else ''} per block"
     score, error = scores["score"], scores["error"]
-    if score[0] is None:
+    if not score:
         return f"{found}: too few rows to compare numbers on rows left out"
     best = max(range(len(score)), key=score.__getitem__)
     of = " of the labels' indicators" if report["response_taken_as"].startswith("labels") else ""

@@ -35,7 +35,7 @@ class Count:
     """A number of directions and what it was chosen by, for h = 0, 1, ..., limit.
 
     ``score`` is 1 - (squared error on rows left out)/(variance), ``error`` its standard error, ``difference_error`` that
-    of its difference to the best.
+    of its difference to the best; all are empty where rows are too few to compare.
     """
 
     n_components: int
@@ -80,7 +80,7 @@ def held_out_count(
         losses[:, 1:, test] = reader_losses(embed(train), V[train], w[train], embed(test), V[test], limit)
     seen = ~np.isnan(losses[0, 1])
     if seen.sum() < _LEAST_ROWS:
-        empty = np.full(limit + 1, np.nan)
+        empty = np.zeros(0)
         return Count(0, empty, empty, empty)
     losses, w, V = losses[:, :, seen], w[seen], V[seen]
     losses[:, 0] = np.sum((V - w @ V / w.sum()) ** 2, axis=1)
@@ -220,7 +220,7 @@ def kept_components(count: Count, further: str = "") -> int:
     if count.n_components:
         return count.n_components
     reason = "no direction improves the prediction of y on rows left out by more than its standard error: take the loadings as noise"
-    if np.isnan(count.score).all():
+    if not len(count.score):
         reason = f"fewer than {_LEAST_ROWS} different rows could be left out, too few to compare numbers of directions"
     warnings.warn(f"{reason}. One component is kept. {further}".rstrip(), UserWarning, stacklevel=6)
     return 1

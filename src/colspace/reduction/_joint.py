@@ -124,7 +124,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     n_components_ : int
     component_scores_ : dict of str to ndarray
         With ``n_components="auto"``, for 0, 1, ... directions per block: "score", the R2 of y (labels: of their indicators) on rows left
-        out, "error", its standard error, and "difference_error", that of its difference to the best.
+        out, "error", its standard error, and "difference_error", that of its difference to the best; empty with fewer than ten different rows.
     shrinkage_ : dict of str to float
     ridge_ : dict of str to float
         With "auto", the ridge of each block on standardised columns.
