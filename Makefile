@@ -28,6 +28,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/pairs.py
 	$(BIN)/python benchmarks/real_tables.py
 	$(BIN)/python benchmarks/several_blocks.py
+	$(BIN)/python benchmarks/component_count.py
 	$(BIN)/python benchmarks/error_bars.py
 	$(BIN)/python benchmarks/dask_scale.py
 

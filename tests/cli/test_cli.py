@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from colspace import JointReduction, __version__, compare_reductions
 from colspace.cli import _check
 from colspace.cli._group import colspace
+from colspace.cli._report import why_so_many
 from colspace.cli._words import in_options
 from colspace.datasets import make_bilinear
 from colspace.experiments import jdr_fig3
@@ -122,10 +123,38 @@ def test_reduce_labels_selection_and_moments(files, frame):
 
 
 def test_reduce_components_by_rule(files):
-    for rule in ("auto", "threshold"):
+    for rule in ("auto", "moments", "threshold"):
         options = ["-r", rule, "--shrinkage", "0", "--json"]
         result = run("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", *options)
         assert json.loads(result.stdout)["n_components"] == 2
+
+
+def test_reduce_says_why_so_many_components(files):
+    arguments = ("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", "-r", "auto")
+    report = json.loads(run(*arguments, "--json").stdout)
+    assert {len(v) for v in report["component_scores"].values()} == {6}
+    line = next(s for s in run(*arguments).stdout.splitlines() if "directions per block" in s)
+    assert line.startswith("2 directions per block: R2 0.")
+    assert line.endswith(("the best of 1 to 5", "within its error or 1 %"))
+    table = pd.read_csv(files / "t.csv").drop(columns=["y", "z"])
+    table.assign(y=np.random.default_rng(0).standard_normal(len(table))).to_csv(files / "n.csv", index=False)
+    for method in ("joint", "stein"):
+        noise = run("reduce", files / "n.csv", "-y", "y", "--method", method, "-r", "auto")
+        assert "1 direction per block: no number predicts rows left out better than the mean" in noise.stdout
+        assert "Warning: no direction improves the prediction" in noise.stderr
+
+
+def test_why_so_many():
+    scores = {"score": [0.0, 0.5, 0.505], "error": [0.1, 0.1, 0.2], "difference_error": [0.1, 0.01, 0.0]}
+    report = {"n_components": 1, "component_scores": scores, "response_taken_as": "labels, 3 classes"}
+    assert why_so_many(report) == (
+        "1 direction per block: R2 0.500 ± 0.100 of the labels' indicators on rows left out, as good as 2, the best "
+        "(R2 0.505 ± 0.200), within its error or 1 %"
+    )
+    scores["score"][2] = 0.4
+    assert "the best of 1 to 2" in why_so_many({**report, "response_taken_as": "numeric"})
+    few = {**report, "component_scores": {"score": [], "error": []}}
+    assert why_so_many(few).endswith("too few rows to compare numbers on rows left out")
 
 
 def test_reduce_warnings_are_lines_on_stderr(files):
@@ -306,7 +335,7 @@ def test_messages_speak_of_options(library, options):
         (["t.csv"], "Missing option '-y'"),
         (["t.csv", "-y", "y", "-b", "genes"], "NAME=PATTERN"),
         (["t.csv", "-y", "y", "-b", "drop=g_*"], "--drop-rest"),
-        (["t.csv", "-y", "y", "-r", "many"], "neither a whole number nor one of auto, threshold"),
+        (["t.csv", "-y", "y", "-r", "many"], "neither a whole number nor one of auto, moments, threshold"),
         (["t.csv", "-y", "y", "--whiten", "some"], "some"),
         (["t.csv", "-y", "y", "--json", "-o", "-"], "choose one"),
         (["t.csv", "-y", "y", "--drop-rest"], "needs --block"),

@@ -116,7 +116,7 @@ def test_score_auto_says_which_law(tmp_path):
         (["--method", "stein", "--moments", "linear"], "--moments is an option of --method joint"),
         (["--method", "stein", "--whiten", "full"], "--whiten is an option of --method joint"),
         (["--method", "stein", "--rank-test"], "--rank-test is an option of --method joint"),
-        (["--method", "stein", "-r", "threshold"], "give a number or auto"),
+        (["--method", "stein", "-r", "threshold"], "give a number, auto or moments"),
         (["--order", "2"], "--order is an option of --method stein, and the method is joint"),
         (["--score", "auto"], "--score is an option of --method stein"),
         (["--method", "stein", "--order", "3"], "'3' is not one of '1', '2', 'both'"),

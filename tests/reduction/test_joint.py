@@ -404,14 +404,14 @@ def test_selection_uses_the_cross_validated_threshold(monkeypatch):
     assert counts[0] > counts[1]
 
 
-def test_auto_rank_agrees_between_array_and_dask(data):
+def test_rank_of_moments_agrees_between_array_and_dask(data):
     X, y, blocks = data
-    one = JointReduction("auto", blocks=blocks).fit(X, y)
-    two = JointReduction("auto", blocks=blocks).fit(da.from_array(X, chunks=(500, 12)), y)
+    one = JointReduction("moments", blocks=blocks).fit(X, y)
+    two = JointReduction("moments", blocks=blocks).fit(da.from_array(X, chunks=(500, 12)), y)
     assert one.n_components_ == two.n_components_ == 2
 
 
-@pytest.mark.parametrize("rule", ["auto", "threshold"])
+@pytest.mark.parametrize("rule", ["moments", "threshold"])
 def test_no_signal_warns_and_keeps_one(data, rule):
     X, y, blocks = data
     with pytest.warns(UserWarning, match="nothing stands out of the noise"):
@@ -493,9 +493,11 @@ def test_folds_are_centred_by_their_own_means():
     )  # strongly correlated blocks
     y = X[:, 0] * X[:, 9] + X[:, 1] * X[:, 10] + rng.standard_normal(400) + 50.0
     blocks = {"a": slice(0, 8), "b": slice(8, 16)}
-    one = JointReduction("auto", blocks=blocks, moments="joint").fit(X, y)
-    two = JointReduction("auto", blocks=blocks, moments="joint").fit(X - 1.0, y - 50.0)
-    lazy = JointReduction("auto", blocks=blocks, moments="joint").fit(da.from_array(X, chunks=(200, 16)), y)
+    one = JointReduction("moments", blocks=blocks, moments="joint").fit(X, y)
+    two = JointReduction("moments", blocks=blocks, moments="joint").fit(X - 1.0, y - 50.0)
+    lazy = JointReduction("moments", blocks=blocks, moments="joint").fit(
+        da.from_array(X, chunks=(200, 16)), y
+    )
     assert one.n_components_ == two.n_components_ == lazy.n_components_
 
 
@@ -503,15 +505,15 @@ def test_auto_works_where_a_fold_would_be_singular():
     X, y, blocks, _ = make_bilinear(100, 45, 1, rng=0)
     X[:, 3] = 0.0
     X[17, 3] = 1.0  # varies in one row only
-    model = JointReduction("auto", blocks=blocks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert model.fit(X, y).n_components_ >= 1
+        for rule in ("auto", "moments"):
+            assert JointReduction(rule, blocks=blocks).fit(X, y).n_components_ >= 1
 
 
 def test_selection_never_gives_more_directions_than_columns():
     X, y, blocks, _ = make_bilinear(4000, 10, 3, rng=0)
-    for rule in ("threshold", "auto"):
+    for rule in ("threshold", "moments", "auto"):
         model = JointReduction(rule, blocks=blocks, whiten="diagonal", n_selected=2).fit(X, y)
         assert model.n_components_ <= 2
         assert (np.abs(model.components_).sum(axis=1) > 0).all()

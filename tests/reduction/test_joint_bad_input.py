@@ -138,7 +138,7 @@ def test_blocks(data):
         ({"moments": "cubic"}, "moments='cubic': choose 'auto', 'all'"),
         ({"moments": ()}, "choose 'auto', 'all'"),
         ({"moments": ("tensor", "linear")}, "stands alone"),
-        ({"moments": "tensor", "n_components": "auto"}, "takes a number of components"),
+        ({"moments": "tensor", "n_components": "moments"}, "takes a number of components"),
         ({"n_selected": 3}, "which whiten='full' mixes; use whiten='diagonal'"),
         (
             {"n_selected": 5, "whiten": "diagonal"},
@@ -150,7 +150,7 @@ def test_blocks(data):
             {"n_selected": 3, "whiten": None, "selection": "paper"},
             "selection='paper' is defined for two blocks",
         ),
-        ({"n_components": "auto", "solver": "randomized"}, "never forms"),
+        ({"n_components": "moments", "solver": "randomized"}, "never forms"),
         ({"n_selected": 3, "whiten": None, "solver": "countsketch"}, "never forms"),
     ],
 )
@@ -205,6 +205,8 @@ def test_partial_fit(data):
         {"solver": "randomized"},
         {"shrinkage": "auto"},
         {"n_components": "auto"},
+        {"n_components": "auto", "moments": "auto"},
+        {"n_components": "moments"},
         {"n_selected": "auto", "whiten": None},
         {"moments": "tensor"},
     ):

@@ -312,11 +312,12 @@ def test_auto_score_says_which(data):
     assert procrustes_distance(B, model.components_.T) < 0.6
 
 
+@pytest.mark.parametrize("rule", ["auto", "moments"])
 @pytest.mark.parametrize("order", [1, 2])
-def test_auto_rank(order):
+def test_rank_by_rule(order, rule):
     X, Y, _ = make_multiple_response(6000, 10, 10, 3, rng=1)
-    assert SteinReduction("auto", order=order, response="rank").fit(X, Y).n_components_ == 3
-    hidden = SteinReduction("auto", order=order, response="rank", score_model=Delegated()).fit(X, Y)
+    assert SteinReduction(rule, order=order, response="rank").fit(X, Y).n_components_ == 3
+    hidden = SteinReduction(rule, order=order, response="rank", score_model=Delegated()).fit(X, Y)
     assert hidden.n_components_ == 3
 
 
@@ -486,7 +487,10 @@ def test_what_needs_rows_in_memory(data):
         SteinReduction(score_model=StudentScore()).fit(sparse.csr_array(X), Y)
     with pytest.raises(ValueError, match="partial_fit needs score_model='gaussian'"):
         SteinReduction(score_model=StudentScore()).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="give a number here"):
-        SteinReduction("auto").fit(lazy, da.from_array(Y, chunks=(200, 6)))
+    for rule in ("auto", "moments"):
+        with pytest.raises(ValueError, match="give a number here"):
+            SteinReduction(rule).fit(lazy, da.from_array(Y, chunks=(200, 6)))
+        with pytest.raises(ValueError, match="give a number here"):
+            SteinReduction(rule).fit(X)
     with pytest.raises(ValueError, match="at least two"):
         SteinReductionCV().fit(X, np.where(np.arange(600) == 0, 1.0, np.nan))

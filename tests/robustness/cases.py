@@ -67,7 +67,7 @@ PLANS = {
     "JointReduction": Plan(
         colspace.JointReduction,
         {
-            "n_components": ([1, 1, 2, 3, "auto", "threshold"], COUNTS[1]),
+            "n_components": ([1, 1, 2, 3, "auto", "moments", "threshold"], COUNTS[1]),
             "blocks": BLOCKS,
             "whiten": (["full", "diagonal", None], ["none", 1]),
             "shrinkage": SHRINKAGE,
@@ -88,7 +88,7 @@ PLANS = {
     "SteinReduction": Plan(
         colspace.SteinReduction,
         {
-            "n_components": ([1, 1, 2, 3, "auto"], COUNTS[1]),
+            "n_components": ([1, 1, 2, 3, "auto", "moments"], COUNTS[1]),
             "order": ([1, 2, "both"], [0, 3, "first"]),
             "score_model": (
                 [

@@ -247,6 +247,7 @@ def test_automatic_rank_and_selection_have_errors():
     X, y, blocks, _ = make_bilinear(3000, 8, 1, rng=0, n_active=3)
     for options in (
         {"n_components": "auto"},
+        {"n_components": "moments"},
         {"n_components": 1, "n_selected": "auto", "whiten": "diagonal"},
     ):
         model = JointReduction(blocks=blocks, moments="all", **options).fit(X, y)

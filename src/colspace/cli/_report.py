@@ -32,6 +32,8 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
         "n_components": int(estimator.n_components_),
         "blocks": {},
     }
+    if hasattr(estimator, "component_scores_"):
+        found["component_scores"] = {n: v.tolist() for n, v in estimator.component_scores_.items()}
     if hasattr(estimator, "score_model_"):
         found["labelled_rows"] = int(estimator.n_labeled_)
         found["score"] = type(estimator.score_model_).__name__
@@ -77,6 +79,26 @@ def _of_block(estimator: Any, block: str) -> dict[str, Any]:
     }
 
 
+def why_so_many(report: dict[str, Any]) -> str:
+    """What a counted number of directions rests on, in one line."""
+    chosen, scores = report["n_components"], report["component_scores"]
+    found = f"{chosen} direction{'s' if chosen > 1 else ''} per block"
+    score, error = scores["score"], scores["error"]
+    if not score:
+        return f"{found}: too few rows to compare numbers on rows left out"
+    best = max(range(len(score)), key=score.__getitem__)
+    of = " of the labels' indicators" if report["response_taken_as"].startswith("labels") else ""
+
+    def reads(h: int) -> str:
+        return f"R2 {score[h]:.3f} ± {error[h]:.3f}"
+
+    if score[best] - score[0] <= scores["difference_error"][0]:
+        return f"{found}: no number predicts rows left out better than the mean does ({reads(chosen)}{of})"
+    if best == chosen:
+        return f"{found}: {reads(best)}{of} on rows left out, the best of 1 to {len(score) - 1}"
+    return f"{found}: {reads(chosen)}{of} on rows left out, as good as {best}, the best ({reads(best)}), within its error or 1 %"
+
+
 def print_report(report: dict[str, Any], out: str | None, model: str | None) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -110,6 +132,8 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
                 *first, str(k), f"{entry['singular_values'][k]:.3f}", escape(shown), end_section=last
             )
     console.print(table)
+    if "component_scores" in report:
+        console.print(escape(why_so_many(report)), soft_wrap=True)
     if "quality" in report:
         print_quality(console, report["quality"])
     if "rank_test" in report:

@@ -105,10 +105,11 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 @click.option(
     "-r",
     "--components",
-    type=_NumberOr(int, "auto", "threshold"),
+    type=_NumberOr(int, "auto", "moments", "threshold"),
     default="2",
     show_default=True,
-    help="Directions per block: a number, cross-validated, or those above the noise level.",
+    help="Directions per block: a number; auto, the least that reads the response on rows left out as well as the best; moments, the "
+    "cross-validated rank of the moments; threshold, those above the noise level.",
 )
 @click.option(
     "--method",
@@ -322,5 +323,5 @@ def _check_method(method: str, blocks: dict[str, list[str]], components: Any) ->
         msg = f"{given[0]} is an option of --method {other}, and the method is {method}"
         raise click.UsageError(msg)
     if method == "stein" and components == "threshold":
-        msg = "--components threshold is of --method joint; with stein give a number or auto"
+        msg = "--components threshold is of --method joint; with stein give a number, auto or moments"
         raise click.UsageError(msg)

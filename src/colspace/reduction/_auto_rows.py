@@ -82,15 +82,21 @@ def standard_norms(X: Any, mean: Array | None, inverse: Array) -> Array:
 
 @dataclass(frozen=True)
 class RowSample:
-    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``."""
+    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``.
+
+    ``most`` rows (None: KERNEL_ROWS) are kept.
+    """
 
     keys: NDArray[np.uint64]
     X: Array
     Y: Array
     weights: Array
+    most: int | None = None
 
     @classmethod
-    def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
+    def of(
+        cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array, most: int | None = None
+    ) -> RowSample:
         """The sample of some rows; equal ones become one."""
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
@@ -102,9 +108,9 @@ class RowSample:
         again[near] = same.all(axis=1) & (Y[here] == Y[before]).all(axis=1)
         first = np.flatnonzero(~again)
         weights = np.add.reduceat(weights[order], first) if len(first) else weights
-        kept = first[:KERNEL_ROWS]
+        kept = first[: most or KERNEL_ROWS]
         rows = order[kept]
-        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)])
+        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)], most)
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -112,6 +118,7 @@ class RowSample:
             np.concatenate([self.X, other.X]),
             np.concatenate([self.Y, other.Y]),
             np.concatenate([self.weights, other.weights]),
+            self.most,
         )
 
 
@@ -120,6 +127,7 @@ class SamplePlan:
     """``plan(X, Y, weights)``: the rows of a chunk that may be in the sample."""
 
     keys: RowKeys
+    most: int | None = None
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> RowSample:
         """Statistic of one chunk."""
@@ -128,12 +136,12 @@ class SamplePlan:
     def chosen(self, keys: NDArray[np.uint64], X: Any, Y: Array, weights: Array | None) -> RowSample:
         """The sample of rows with these keys."""
         if not len(keys):
-            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
-        kept = np.flatnonzero(keys <= largest_kept(keys, KERNEL_ROWS))
+            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0), self.most)
+        kept = np.flatnonzero(keys <= largest_kept(keys, self.most or KERNEL_ROWS))
         rows = X[kept]
         rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
         w = np.ones(len(kept)) if weights is None else weights[kept]
-        return RowSample.of(keys[kept], rows, Y[kept], w)
+        return RowSample.of(keys[kept], rows, Y[kept], w, self.most)
 
 
 def largest_kept(keys: NDArray[np.uint64], k: int) -> np.uint64:

@@ -154,7 +154,7 @@ class Problem:
         """The solver that "auto" stands for, checked against what is to be found."""
         if "tensor" in self.wanted:
             if isinstance(self.n_components, str) or self.n_selected is not None:
-                msg = "moments='tensor' takes a number of components and no selection; use moments='joint'"
+                msg = "moments='tensor' takes a number of components or 'auto', and no selection; use moments='joint'"
                 raise ValueError(msg)
             if solver not in ("auto", "exact"):
                 msg = f"solver={solver!r} has no tensor form; use solver='exact' with moments='tensor'"
@@ -167,7 +167,7 @@ class Problem:
             msg = (
                 f"{name}={getattr(self, name)!r} looks at the moments themselves, which solver={solver!r} "
                 f"never forms ({sum(self.blocks.widths)} columns). Remedies: solver='exact', or a number of "
-                "components and no selection"
+                "components (or 'auto') and no selection"
             )
             raise ValueError(msg)
         return solver
@@ -188,6 +188,7 @@ class Solution:
     ridges: list[float] | None = None
     parts: dict[str, float] | None = None
     known: Known | None = None
+    counted: dict[str, Array] | None = None
     left: LeftOut = LeftOut(
         note="errors come with solver='exact' and published moments (moments='all' and others), which keep sums of "
         "groups of rows"
@@ -232,7 +233,7 @@ def fit_exact(problem: Problem, source: Source, n_groups: int | None = None) -> 
     problem.check_responses(source.encoder.n_responses)
     own, weighted = block_pairs(problem.wanted, len(problem.blocks))
     parts: tuple[TripleMoments, ...] = ()
-    if "auto" in (problem.n_components, problem.n_selected):
+    if problem.n_components == "moments" or problem.n_selected == "auto":
         sums, parts = _folded_moments(problem, source, n_groups)
     else:
         sums = grouped_moments(source, problem.blocks, own, weighted, n_groups)
@@ -364,7 +365,7 @@ def _rank(
 ) -> int:
     if not isinstance(problem.n_components, str):
         return int(problem.n_components)
-    if shape is not None and problem.n_components == "auto":
+    if shape is not None and problem.n_components == "moments":
         return shape[0]
     limit = min(problem.counts or problem.blocks.widths)
     rank = threshold_rank(unfolded, count, limit, problem.noise_widths)
@@ -440,7 +441,7 @@ def check_streamable(model: Any) -> None:
     reasons = {
         "solver": model.solver in ("randomized", "countsketch"),
         "shrinkage": model.shrinkage == "auto",
-        "n_components": model.n_components == "auto",
+        "n_components": model.n_components in ("auto", "moments"),
         "n_selected": isinstance(model.n_selected, str) and model.n_selected == "auto",
         "moments": "tensor" in ((model.moments,) if isinstance(model.moments, str) else model.moments),
     }
@@ -451,4 +452,6 @@ def check_streamable(model: Any) -> None:
                 "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
                 "moments='joint', or fit on an array, memmap or Dask collection"
             )
+            if name == "n_components" and model.n_components == "auto":
+                msg += " (or an iterator of chunks), whose n_components_ partial_fit can take on"
             raise ValueError(msg)

@@ -16,22 +16,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_consistent_length
 
 from .._blocks import parse_blocks
-from .._response import (
-    ResponseEncoder,
-    check_varies,
-    make_encoder,
-    read_response,
-    warn_heavy_tails,
-)
+from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
-from .._validation import (
-    check_table,
-    check_weights,
-    sample_rows,
-    table_dtype,
-    warn_constant,
-)
+from .._validation import check_table, check_weights, sample_rows, table_dtype, warn_constant
 from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._groups import GroupSums
@@ -39,6 +27,7 @@ from ._jackknife import store_errors
 from ._linear import LinearReductionMixin, check_block_widths, column_labels
 from ._source import Source, column_shift, response_units, weighted_rows
 from ._span import Span, check_span, row_span
+from ._stein_count import IN_MEMORY, fit_counted
 from ._stein_fit import (
     Frame,
     SteinOptions,
@@ -90,8 +79,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto", default=2
-        "auto" minimises the held-out squared error of the moments over five folds.
+    n_components : int, "auto" or "moments", default=2
+        "auto": the least number that reads y on rows left out as well as the best does (see JointReduction). "moments"
+        minimises the held-out squared error of the moments over five folds.
     order : {1, 2, "both"}, default=1
     score_model : "gaussian", "auto" or a ScoreModel, default="gaussian"
         Model of the law of x. "gaussian" has no ridge when all rows are labelled and rows are at least twice the
@@ -138,6 +128,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     n_labeled_ : int or float
         Number (with weights: weight) of the labelled rows.
     n_components_ : int
+    component_scores_ : dict of str to ndarray
+        With ``n_components="auto"``; see JointReduction.
 
     References
     ----------
@@ -155,7 +147,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [whole(1), StrOptions({"auto"})],
+        "n_components": [whole(1), StrOptions({"auto", "moments"})],
         "order": [whole(1, 2), StrOptions({"both"})],
         "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
         "standardize": ["boolean"],
@@ -209,9 +201,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sample_weight : array (n,), optional
             A weight of two counts a row twice, zero leaves it out.
         """
-        for name in ("_sums", "_plan", "_stream_groups"):
+        for name in ("_sums", "_plan", "_stream_groups", "component_scores_"):
             if hasattr(self, name):
                 delattr(self, name)
+        if self.n_components == "auto":
+            return fit_counted(self, X, y, sample_weight)
         X = check_table(self, X, reset=True, min_rows=2)
         if not isinstance(self.n_components, str):
             check_block_widths(self.n_components, parse_blocks(None, self.n_features_in_))
@@ -343,7 +337,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             raise ValueError(msg)
         labels = known(y, mask)
         # two classes with unlabelled rows get another weight than numbers, unless n_components decides it
-        if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto"):
+        if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto", "moments"):
             codes = 2
         encoder = make_encoder(
             labels,
@@ -480,8 +474,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if not frame.supervised or is_dask(X):
-            msg = "n_components='auto' compares moments of labelled rows in memory; give a number here"
-            raise ValueError(msg)
+            raise ValueError(IN_MEMORY.format(self.n_components))
 
         def matrix(rows: Any) -> Array:
             w = None if weights is None else weights[rows]
