@@ -33,14 +33,14 @@ REAL = (
     "sk:linnerud",
     "sk:digits",
     "sk:iris",
-    "MASS:Boston",
-    "MASS:crabs",
-    "MASS:fgl",
+    "ISLR:Auto",
+    "MASS:biopsy",
+    "Stat2Data:Hawks",
     "ISLR:Hitters",
     "modeldata:concrete",
     "modeldata:meats",
     "DAAG:spam7",
-    "AER:CASchools",
+    "modeldata:biomass",
 )
 
 
