@@ -38,7 +38,8 @@ class Axes:
         if sparse.issparse(X):
             part = X[:, self.columns]
             return np.asarray(part @ self.map - self.mean @ self.map)
-        part = X if len(self.columns) == X.shape[1] else X[:, self.columns]
+        whole = np.array_equal(self.columns, np.arange(X.shape[1]))
+        part = X if whole else X[:, self.columns]
         return np.subtract(part, self.mean, dtype=np.float64) @ self.map
 
 
