@@ -350,8 +350,10 @@ def test_a_combination_of_columns_changes_nothing(estimator, data):
     if getattr(estimator, "blocks", None) is not None:
         estimator = clone(estimator).set_params(blocks={"a": [0, 1, 2, 6], "b": [3, 4, 5]})
     whole = clone(estimator)
-    if isinstance(estimator, JointReduction):
-        estimator, whole = (clone(e).set_params(moments="all") for e in (estimator, whole))
+    exact = {"moments": "all"} if isinstance(estimator, JointReduction) else {"shrinkage": None}
+    exact = {"score_model": "gaussian"} if isinstance(estimator, SteinReduction) else exact
+    exact = {} if isinstance(estimator, (ReducedRank, SteinReductionCV)) else exact
+    estimator, whole = (clone(e).set_params(**exact) for e in (estimator, whole))
     if not isinstance(estimator, SteinReductionCV):  # its ridges are all positive
         with pytest.warns(SingularCovarianceWarning, match="combination of others"):
             whole.fit(more, y)

@@ -17,8 +17,8 @@ from ._ridge import (
     Ridge,
     choose_ridge,
     principal_axes,
-    response_map,
     ridge_paths,
+    triple_responses,
 )
 from ._source import Source
 
@@ -54,12 +54,8 @@ def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
 def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
     """Leave-one-out ridges in two passes; ``steps`` of the grid more than the least error asks for."""
     total = source.moments(blocks, all_pairs(len(blocks)), ())
-    n, dy = total.count, total.y / total.count
-    units = np.broadcast_to(total.scale_y, dy.shape)
-    c = centre(total, y_scale=units)  # responses in the plan's units
-    mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=source.encoder.labels)
-    response = ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
-    cross = c.linear @ mapped.map
+    n, c = total.count, centre(total)
+    cross, response = triple_responses(total, labels=source.encoder.labels)
     size = len(blocks)
     axes = [
         principal_axes(c.covariance[b, b], blocks.columns[b], c.mean[s], unit=source.unit)
