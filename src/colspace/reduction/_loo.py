@@ -128,19 +128,21 @@ def loo_chunk(n_columns: int, n_responses: int) -> int:
 
 
 def rows_left_out_of(weights: Any, count: float) -> float:
-    """How many rows there are, one of which is left out: the sum of weights, or (sum w)^2 / sum w^2 if that is more.
+    """How many rows there are, one of which is left out: with weights that are whole numbers their sum, else Kish's.
 
-    A weight of two is a row twice; weights below one, such as those that sum to one, say nothing of a number.
+    A weight of two is a row twice. Others, such as those that sum to one, or to a population, say nothing of a number: they are
+    as good as (sum w)^2 / sum w^2 rows.
     """
     if weights is None:
         return count
-    squares = float(reduce_rows(_squares, weights)[0])
-    return max(count, count**2 / squares)
+    squares, fractions = reduce_rows(_weight_sums, weights)
+    return count if fractions == 0 else count**2 / float(squares)
 
 
-def _squares(weights: Any) -> Array:
+def _weight_sums(weights: Any) -> Array:
+    """Sum of squares, and how many are no whole numbers."""
     w = np.asarray(weights, dtype=np.float64).ravel()
-    return np.array([w @ w])
+    return np.array([w @ w, np.count_nonzero(w != np.round(w))])
 
 
 def table_width(source: Source, covariance: Array) -> int:
