@@ -278,7 +278,10 @@ class ShuffledParts:
 
 @dataclass(frozen=True)
 class RidgedPasses:
-    """Whitened rows that stay where they are (Dask, CSR); permutations are within chunks, residuals those of y itself."""
+    """Whitened rows that stay where they are (Dask, CSR): permutations are within chunks, residuals those of y itself.
+
+    Linear moments are E[v a'] without weights, which would take a pass for each permutation.
+    """
 
     source: Source
     statistic: ShuffledParts
