@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..factor import eigh
-from ..moments import Additive, TripleMoments, centre
+from ..moments import Additive, TripleMoments
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -189,7 +189,7 @@ def triple_responses(total: TripleMoments, *, labels: bool) -> tuple[Array, Resp
     n, dy = total.count, total.y / total.count
     units = np.broadcast_to(total.scale_y, dy.shape)
     mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=labels)
-    linear = centre(total, y_scale=units).linear  # responses in the plan's units
+    linear = total.xy / n - np.outer(total.x / n, dy)  # responses in the plan's units
     return linear @ mapped.map, ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
 
 

@@ -50,11 +50,11 @@ from ._stein_fit import (
 )
 from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
+from ._stein_mean import averaged
 from ._stein_ridge import learned_score, rule_score, score_law
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
-    GaussianTables,
     Law,
     ScorePlan,
     SteinMoments,
@@ -66,6 +66,7 @@ from ._stein_sums import (
     reduce_stein,
     stein_from_sums,
     stein_from_tables,
+    wants_unlabeled,
 )
 
 Array = NDArray[np.float64]
@@ -211,8 +212,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             A weight of two counts a row twice, zero leaves it out.
         """
         for name in ("_sums", "_plan", "_stream_groups"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         X = check_table(self, X, reset=True, min_rows=2)
         if not isinstance(self.n_components, str):
             check_block_widths(self.n_components, parse_blocks(None, self.n_features_in_))
@@ -229,6 +229,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if span is not None:
             X = span.source.X
         plan = self._make_plan(X, y, encoder, weights=weights)
+        plan = averaged(plan, self._options(), y, weights, self.n_features_in_)
         names = column_labels(self) if span is None else None
         groups = stein_groups(plan, self.n_groups, None if is_dask(X) else X.shape[0])
         sums = grouped_stein(plan, X, y, weights, names, *groups)
@@ -309,7 +310,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             column_shift(start),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
-            all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
+            all_rows=weighty
+            if streaming or is_dask(X)
+            else wants_unlabeled(self.unlabeled_weight, y, encoder),
         )
 
     def _given(self) -> bool:
@@ -388,13 +391,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             return score
         return fitted_score(clone(self.score_model), X, weights)
 
-    def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
-        if encoder is None or self.unlabeled_weight == "paper":
-            return True
-        if isinstance(self.unlabeled_weight, str):
-            return not labelled_rows(y).all()
-        return self.unlabeled_weight > 0
-
     def _finish_sums(
         self,
         groups: GroupSums,
@@ -409,13 +405,23 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         sums = groups.total
         law, template = None, GaussianScore()
         if isinstance(plan, ScorePlan):
-            moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
+            moments = self._score_moments(sums, plan)
             ridge = 0.0
             self.score_model_ = plan.score
         else:
-            template = self._template(sums, plan, (X, y, weights), span)
+            names = column_labels(self) if span is None else None
+            template = learned_score(
+                self.score_model,
+                sums,
+                plan,
+                (X, y, weights),
+                names,
+                self.n_features_in_,
+                self.standardize,
+                span,
+            )
             law, scale = score_law(sums, template, span, standardize=self.standardize)
-            moments, ridge = stein_from_tables(sums, law, scale), law.ridge
+            moments, ridge = stein_from_tables(sums, law, scale, plan.average), law.ridge
             self.score_model_ = law.score
             self.ridge_ = (
                 law.score.ridge_ if isinstance(template.ridge, str) and law.score else template.ridge
@@ -437,20 +443,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         directions = self._finish(moments, solution, r, span)
         options = settled(self._options(), moments, frame, labels, self.n_features_in_)
         law_of = partial(score_law, template=template, span=span, standardize=self.standardize, whole=False)
-        left = stein_left_out(groups, moments, frame, solution, options, labels, self.n_features_in_, law_of)
+        left = stein_left_out(
+            groups, moments, frame, solution, options, labels, self.n_features_in_, law_of, plan.average
+        )
         store_errors(self, left if span is None else left.lifted(span), directions)
         return self
 
-    def _template(
-        self, sums: GaussianTables, plan: GaussianPlan, arrays: Any, span: Span | None
-    ) -> GaussianScore:
-        """The score with its ridge; a stream, whose rows are gone, has that of the rule."""
-        if self.score_model != "ridge" or arrays[0] is None:
-            return rule_score(self.score_model, sums, self.n_features_in_)
-        names = column_labels(self) if span is None else None
-        return learned_score(
-            sums, plan, arrays, names, self.n_features_in_, standardize=self.standardize, span=span
-        )
+    def _score_moments(self, sums: Any, plan: ScorePlan) -> SteinMoments:
+        return stein_from_sums(sums, plan.shift_x, standardize=self.standardize, average=plan.average)
 
     def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
         """Keep the directions; gives them for the original columns."""
@@ -487,9 +487,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             w = None if weights is None else weights[rows]
             statistic = reduce_stein(plan, X[rows], np.asarray(y)[rows], w)
             if isinstance(plan, ScorePlan):
-                moments = stein_from_sums(statistic, plan.shift_x, standardize=self.standardize)
+                moments = self._score_moments(statistic, plan)
             else:
-                moments = stein_from_tables(statistic, law, scale)
+                moments = stein_from_tables(statistic, law, scale, plan.average)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
         return held_out_rank(matrix, labelled_rows(y), _FOLDS)

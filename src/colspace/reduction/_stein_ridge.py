@@ -58,21 +58,23 @@ class LabelledErrors:
 
 
 def learned_score(
+    score_model: Any,
     tables: GaussianTables,
     plan: GaussianPlan,
     arrays: tuple[Any, Any, Any],
     names: Any,
     n_columns: int,
-    *,
     standardize: bool,
     span: Span | None,
 ) -> GaussianScore:
-    """A Gaussian score whose ridge has the least leave-one-out error of the regression of y: one more pass.
+    """The Gaussian score asked for; "ridge" has the least leave-one-out error of the regression of y: one more pass.
 
-    Without labels it is that of Ledoit and Wolf; where some rows have labels and some have none, that of ``rule_score``:
+    ``arrays``: X, y and weights, X None for a stream whose rows are gone and whose ridge is that of ``rule_score``. Without labels it is that of Ledoit and Wolf; where some rows have labels and some have none, that of ``rule_score``:
     a small ridge leaves nothing to say to the rows without.
     """
     X, y, weights = arrays
+    if score_model != "ridge" or X is None:
+        return rule_score(score_model, tables, n_columns)
     mean, covariance, _ = gaussian_moments(tables)
     unit = span is not None or not standardize
     one = span.unit if span is not None else ridge_unit(covariance, standardize=standardize)
