@@ -380,3 +380,17 @@ def test_blocks_that_know_the_same_do_not_say_the_same():
     X = np.hstack([means[codes] @ L + rng.standard_normal((600, 10)) for _ in range(2)])
     Z = JointReduction(1, blocks={"a": slice(0, 10), "b": slice(10, 20)}).fit_transform(X, codes.astype(str))
     assert abs(np.corrcoef(Z.T)[0, 1]) < 0.5
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_blocks_in_another_order_than_the_columns(form):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((300, 6)) * 10.0 ** np.arange(-3, 3) + 5
+    y = 1e3 * X[:, 0] + X[:, 4] / 3 + (X[:, 2] - 5) ** 2
+    model = JointReduction(1, blocks={"a": [0, 1, 2], "b": [3, 4, 5]}, n_groups=None).fit(form(X), y)
+    turned = JointReduction(1, blocks={"a": [3, 4, 5], "b": [0, 1, 2]}, n_groups=None).fit(
+        form(X[:, [3, 4, 5, 0, 1, 2]]), y
+    )
+    assert turned.parts_ == pytest.approx(model.parts_)
+    for name in "ab":
+        np.testing.assert_allclose(turned.loadings_[name], model.loadings_[name], rtol=1e-6)

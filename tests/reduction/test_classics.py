@@ -154,8 +154,9 @@ def test_equivariant(estimator, data):
     """Columns in other units and mixed: the embedding is the same up to sign."""
     X, Y = data
     A = np.random.default_rng(1).standard_normal((6, 6))
-    plain = estimator(n_components=1).fit(X, Y[:, 1])
-    mixed = estimator(n_components=1).fit(X @ A + 7.0, 100.0 * Y[:, 1] - 3.0)
+    exact = {} if estimator is ReducedRank else {"shrinkage": None}
+    plain = estimator(n_components=1, **exact).fit(X, Y[:, 1])
+    mixed = estimator(n_components=1, **exact).fit(X @ A + 7.0, 100.0 * Y[:, 1] - 3.0)
     cosine = np.sum(plain.transform(X) * mixed.transform(X @ A + 7.0)) / 400
     np.testing.assert_allclose(abs(cosine), 1.0, atol=1e-8)
 
@@ -267,7 +268,7 @@ def test_phd_equals_statsmodels(residuals, reference):
     X, y, stored = reference
     known = stored["phd_residuals" if residuals else "phd"]
     for r in (1, 2, 3):
-        model = PrincipalHessian(r, residuals=residuals).fit(X, y)
+        model = PrincipalHessian(r, residuals=residuals, shrinkage=None).fit(X, y)
         assert_same_span(model.components_.T, np.array(known["directions"])[:, :r])
     # statsmodels divides the covariance by m - 1
     np.testing.assert_allclose(model.eigenvalues_ * 199 / 200, known["eigenvalues"][:3], rtol=1e-9)
@@ -285,14 +286,17 @@ def test_phd_equals_joint_reduction(shrinkage, columns, data):
 def test_phd_labels(data):
     X, Y = data
     labels = np.array(["low", "mid", "high"])[np.digitize(Y[:, 1], np.quantile(Y[:, 1], [0.3, 0.6]))]
-    phd, joint = PrincipalHessian(2).fit(X, labels), JointReduction(2, moments="joint").fit(X, labels)
+    phd, joint = (
+        PrincipalHessian(2, shrinkage=None).fit(X, labels),
+        JointReduction(2, moments="joint").fit(X, labels),
+    )
     assert_same_span(phd.components_.T, joint.components_.T, atol=1e-10)
 
 
 def test_phd_signs_and_whitening(data):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 4))
-    model = PrincipalHessian(2).fit(X, X[:, 0] ** 2 - 2 * X[:, 1] ** 2)
+    model = PrincipalHessian(2, shrinkage=None).fit(X, X[:, 0] ** 2 - 2 * X[:, 1] ** 2)
     assert np.sign(model.eigenvalues_).tolist() == [-1, 1]
     np.testing.assert_allclose(np.cov(model.transform(X).T, bias=True), np.eye(2), atol=1e-10)
     # mean Hessian of the link: 2 and -4; sampling error about 1/sqrt(m) times the moments' spread
@@ -402,7 +406,7 @@ def test_sir_equals_statsmodels(reference):
     X, y, stored = reference
     known = stored["sir"]
     for r in (1, 2, 3):
-        model = SlicedInverse(r, n_slices=stored["n_slices"]).fit(X, y)
+        model = SlicedInverse(r, n_slices=stored["n_slices"], shrinkage=None).fit(X, y)
         assert_same_span(model.components_.T, np.array(known["directions"])[:, :r])
     np.testing.assert_allclose(model.eigenvalues_, known["eigenvalues"][:3], rtol=1e-9)
 
@@ -421,7 +425,7 @@ def test_save_equals_statsmodels(reference):
     assert_same_span(w.loadings(vectors[:, ::-1][:, :2]), np.array(known["directions"])[:, :2])
     np.testing.assert_allclose(values[::-1] * 20, known["eigenvalues"], rtol=1e-9)
     # with our divisor the plane is nearly the same
-    model = SlicedAverage(2, n_slices=stored["n_slices"]).fit(X, y)
+    model = SlicedAverage(2, n_slices=stored["n_slices"], shrinkage=None).fit(X, y)
     assert principal_angles(np.array(known["directions"])[:, :2], model.components_.T).max() < 0.1
 
 
@@ -441,7 +445,7 @@ def test_sliced_by_hand(q, data):
             average += len(part) / 400 * spread @ spread
     for estimator, kernel in ((SlicedInverse, inverse), (SlicedAverage, average)):
         values, vectors = eigh(kernel)
-        model = estimator(2, n_slices=7).fit(X, Y[:, :q])
+        model = estimator(2, n_slices=7, shrinkage=None).fit(X, Y[:, :q])
         np.testing.assert_allclose(model.eigenvalues_, values[::-1][:2], rtol=1e-10)
         assert_same_span(model.components_.T, root @ vectors[:, -2:], atol=1e-10)
 
@@ -479,14 +483,14 @@ BLOCKS = {"a": [4, 0], "b": [1, 2, 5], "drop": [3]}
 
 def test_sols_is_least_squares_in_parts(data):
     X, Y = data
-    model = StructuredOLS(blocks=BLOCKS).fit(X, Y[:, 0])
+    model = StructuredOLS(blocks=BLOCKS, shrinkage=None).fit(X, Y[:, 0])
     coef = LinearRegression().fit(X[:, [4, 0, 1, 2, 5]], Y[:, 0]).coef_
     assert_same_span(model.loadings_["a"], coef[:2, None], atol=1e-10)
     assert_same_span(model.loadings_["b"], coef[2:, None], atol=1e-10)
     assert model.get_feature_names_out().tolist() == ["a__0", "b__0"]
     np.testing.assert_allclose(model.transform(X).std(axis=0), 1.0)
     assert not model.components_[:, 3].any()
-    whole = StructuredOLS().fit(X, Y[:, 0])
+    whole = StructuredOLS(shrinkage=None).fit(X, Y[:, 0])
     assert_same_span(whole.components_.T, LinearRegression().fit(X, Y[:, 0]).coef_[:, None], atol=1e-10)
 
 
@@ -513,7 +517,9 @@ def test_sols_slices_by_hand(q, data):
         for part in (np.flatnonzero(place == h) for h in (1, 2, 3)):
             cross.append(Z[part].T @ (y[part] - y[part].mean()) / 400)
     directions = np.linalg.solve(S, np.column_stack(cross))
-    model = StructuredOLS(2, blocks={"a": [4, 0, 3], "b": [1, 2, 5]}, n_slices=3).fit(X, Y[:, :q])
+    model = StructuredOLS(2, blocks={"a": [4, 0, 3], "b": [1, 2, 5]}, n_slices=3, shrinkage=None).fit(
+        X, Y[:, :q]
+    )
     assert model.n_directions_ == 4 * q
     for L, expected in zip(
         model.loadings_.values(), by_hand(X, directions, ([4, 0, 3], [1, 2, 5]), 2), strict=True
@@ -532,18 +538,19 @@ def test_sols_groups_by_hand(data):
     cross = np.column_stack([R[groups == g].T @ y[groups == g] for g in "uvw"])
     directions = np.linalg.solve(R.T @ R, cross)
     blocks = {"a": [4, 0, 3], "b": [1, 2, 5]}
-    model = StructuredOLS(2, blocks=blocks).fit(X, Y[:, 0], groups=groups)
+    model = StructuredOLS(2, blocks=blocks, shrinkage=None).fit(X, Y[:, 0], groups=groups)
     assert model.n_directions_ == 3
     for L, expected in zip(model.loadings_.values(), by_hand(R, directions, blocks.values(), 2), strict=True):
         assert_same_span(L, expected, atol=1e-9)
     np.testing.assert_allclose(
-        StructuredOLS(2, blocks=blocks).fit_transform(X, Y[:, 0], groups=groups), model.transform(X)
+        StructuredOLS(2, blocks=blocks, shrinkage=None).fit_transform(X, Y[:, 0], groups=groups),
+        model.transform(X),
     )
 
 
 def test_sols_two_responses_are_two_directions(data):
     X, Y = data
-    model = StructuredOLS(2).fit(X, Y)
+    model = StructuredOLS(2, shrinkage=None).fit(X, Y)
     assert_same_span(model.components_.T, LinearRegression().fit(X, Y).coef_.T, atol=1e-10)
 
 

@@ -36,7 +36,7 @@ def test_finds_the_rank_and_reports_each_step():
 def test_first_statistic_is_the_squared_top_singular_value():
     X, y, blocks, _ = make_bilinear(500, 4, 1, rng=0)
     model = JointReduction(1, blocks=blocks, moments="all").fit(X, y)
-    result = JointReduction(1, blocks=blocks).rank_test(X, y, n_permutations=9, random_state=0)
+    result = JointReduction(1, blocks=blocks, moments="all").rank_test(X, y, n_permutations=9, random_state=0)
     expected = sum(s[0] ** 2 for s in model.singular_values_.values())
     assert result.statistics[0] == pytest.approx(expected, rel=1e-9)
 

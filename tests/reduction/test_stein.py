@@ -17,6 +17,7 @@ from colspace.reduction._stein_path import GaussianPath
 from colspace.reduction._stein_sums import stein_from_tables
 from colspace.scores import GaussianScore, KernelScore, ScoreModel, StudentScore
 
+PUBLISHED = {"score_model": "gaussian", "whiten": False, "whiten_response": False, "standardize": False}
 SAME = 1e-9
 
 
@@ -82,7 +83,7 @@ def test_first_order_as_published(data):
     X, Y, _ = data
     S = np.linalg.solve(np.cov(X.T, bias=True), (X - X.mean(axis=0)).T)
     U = np.linalg.svd(S @ (Y - Y.mean(axis=0)) / 600)[0][:, :2]
-    model = SteinReduction(2, whiten=False, whiten_response=False, standardize=False).fit(X, Y)
+    model = SteinReduction(2, **PUBLISHED).fit(X, Y)
     assert np.linalg.norm(projector(model) - span(U)) < SAME
 
 
@@ -91,7 +92,7 @@ def test_first_order_default_whitens_both_sides(data):
     C, Cy = np.cov(X.T, bias=True), np.cov(Y.T, bias=True)
     cross = (X - X.mean(axis=0)).T @ (Y - Y.mean(axis=0)) / 600
     U = np.linalg.svd(root(C, -0.5) @ cross @ root(Cy, -0.5))[0][:, :2]
-    model = SteinReduction(2).fit(X, Y)
+    model = SteinReduction(2, score_model="gaussian").fit(X, Y)
     assert np.linalg.norm(projector(model) - span(root(C, -0.5) @ U)) < SAME
     canonical = ReducedRank(2, weighting="inverse").fit(X, Y)
     assert difference(model, canonical) < 1e-7
@@ -105,7 +106,7 @@ def test_second_order_as_published_and_stacked(data):
     H = np.einsum("nj,nab->jab", Y - Y.mean(axis=0), T) / 600
     values, vectors = np.linalg.eigh(H.mean(axis=0))
     U = vectors[:, np.argsort(-np.abs(values))[:2]]
-    published = {"order": 2, "whiten": False, "whiten_response": False, "standardize": False}
+    published = {"order": 2, **PUBLISHED}
     paper = SteinReduction(2, combine="mean", **published).fit(X, Y)
     assert np.linalg.norm(projector(paper) - span(U)) < SAME
     stacked = SteinReduction(2, **published).fit(X, Y)
@@ -115,7 +116,7 @@ def test_second_order_as_published_and_stacked(data):
 def test_second_order_of_one_response_is_the_principal_hessian(data):
     X, Y, _ = data
     stein = SteinReduction(2, order=2).fit(X, Y[:, 5])
-    assert difference(stein, PrincipalHessian(2).fit(X, Y[:, 5])) < 1e-8
+    assert difference(stein, PrincipalHessian(2).fit(X, Y[:, 5])) < 1e-7
 
 
 @pytest.mark.parametrize("order", [1, 2, "both"])
@@ -262,8 +263,10 @@ def test_streamed_labels(data):
     X, Y, _ = data
     labels = np.array(["a", "b", "c"])[np.digitize(Y[:, 0], np.quantile(Y[:, 0], [0.3, 0.6]))]
     stream = SteinReduction(2)
-    stream.partial_fit(X[:300], labels[:300], classes=["a", "b", "c"]).partial_fit(X[300:], labels[300:])
-    assert difference(stream, SteinReduction(2).fit(X, labels)) < SAME
+    with pytest.warns(UserWarning, match="sees rows once"):
+        stream.partial_fit(X[:300], labels[:300], classes=["a", "b", "c"])
+    stream.partial_fit(X[300:], labels[300:])
+    assert difference(stream, SteinReduction(2, score_model="gaussian").fit(X, labels)) < SAME
 
 
 # ---------------------------------------------------------------- statistics
@@ -275,7 +278,7 @@ def test_defaults_beat_the_published_choices():
         X, Y, B = make_multiple_response(1500, 15, 10, 2, rng=seed)
         for name, options in (
             ("default", {}),
-            ("published", {"whiten": False, "whiten_response": False, "standardize": False}),
+            ("published", PUBLISHED),
         ):
             model = SteinReduction(2, **options).fit(X, Y)
             errors[name].append(procrustes_distance(B, model.components_.T))
@@ -390,12 +393,13 @@ def test_cross_validation_refuses_a_zero_ridge_on_a_singular_covariance():
             SteinReductionCV(2, ridges=(0.0, 1.0)).fit(wide, Y)
 
 
-def test_default_ridge_is_the_largest_eigenvalue_of_noise():
+def test_published_ridge_is_the_largest_eigenvalue_of_noise():
     X, Y, _ = make_multiple_response(50, 200, 4, 2, rng=5)
     ridge = GaussianScore(ridge=9.0)
-    assert difference(SteinReduction(2).fit(X, Y), SteinReduction(2, score_model=ridge).fit(X, Y)) < SAME
+    published = SteinReduction(2, score_model="gaussian")
+    assert difference(published.fit(X, Y), SteinReduction(2, score_model=ridge).fit(X, Y)) < SAME
     tall, Z, _ = make_multiple_response(300, 200, 4, 2, rng=5)
-    score = SteinReduction(2).fit(tall, Z).score_model_
+    score = published.fit(tall, Z).score_model_
     R = np.corrcoef(tall.T) + (1 + np.sqrt(200 / 300)) ** 2 * np.eye(200)
     D = tall.std(axis=0)
     np.testing.assert_allclose(score.precision_, np.linalg.inv(R) / D / D[:, None], rtol=1e-8, atol=1e-12)

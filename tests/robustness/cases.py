@@ -17,7 +17,7 @@ from colspace import scores
 NUMBERS = ("numbers", "two numbers", "column", "units")
 LABELS = ("labels", "two labels", "booleans", "codes", "zero one")
 COUNTS = ([1, 1, 2, 3], [0, -1, True, 2.5, "two", None, 10**9])
-SHRINKAGE = ([None, 0.0, 0.1, 1.0, "auto"], [-1, 2.0, np.nan, "much"])
+SHRINKAGE = (["ridge", None, 0.0, 0.1, 1.0, "auto"], [-1, 2.0, np.nan, "much"])
 RESPONSE = ([None, None, "rank", "labels", "numbers", np.arctan], ["ranks", 3, np.sum, np.log])
 BLOCKS = (
     [None, {"a": [0], "b": [1, 2]}, {"a": slice(0, 2)}],
@@ -70,7 +70,7 @@ PLANS = {
             "n_components": ([1, 1, 2, 3, "auto", "moments", "threshold"], COUNTS[1]),
             "blocks": BLOCKS,
             "whiten": (["full", "diagonal", None], ["none", 1]),
-            "shrinkage": SHRINKAGE,
+            "shrinkage": (SHRINKAGE[0][1:], SHRINKAGE[1]),
             "solver": (["auto", "exact", "randomized", "countsketch"], ["svd"]),
             "n_power": ([0, 2], [-1]),
             "n_selected": ([None, 1, 2, "auto", "threshold", {"a": 1}], [0, 99, {"z": 1}]),
@@ -92,7 +92,7 @@ PLANS = {
             "order": ([1, 2, "both"], [0, 3, "first"]),
             "score_model": (
                 [
-                    "gaussian",
+                    "ridge",
                     "gaussian",
                     "auto",
                     scores.StudentScore(max_iter=20),

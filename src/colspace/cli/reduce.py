@@ -128,10 +128,11 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option(
     "--score",
-    type=click.Choice(["gaussian", "auto"]),
-    default="gaussian",
+    type=click.Choice(["ridge", "gaussian", "auto"]),
+    default="ridge",
     show_default=True,
-    help="Stein: law of the columns; auto chooses among Gaussian, Student and hyperbolic.",
+    help="Stein: law of the columns. Gaussian with the ridge of least leave-one-out error or as published; auto chooses among "
+    "Gaussian, Student and hyperbolic.",
 )
 @click.option(
     "--moments",

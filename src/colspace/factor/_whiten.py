@@ -24,13 +24,19 @@ _SMALLEST_RIDGE = 2e-10
 class Whitener:
     """x' = W (x - mean) with W = L^-1 D^-1, D the column scales, L L' the (shrunk) correlation.
 
-    ``cholesky`` is None for feature-wise scaling; scales of one then mean no whitening at all. ``shrinkage`` is
-    the weight of the identity that is in force.
+    ``cholesky`` is None for feature-wise scaling; scales of one then mean no whitening at all. In force is
+    L L' = (1 - ``shrinkage``) R + ``shrinkage`` I, or R + ``ridge`` I.
     """
 
     scale: Array
     cholesky: Array | None = None
     shrinkage: float = 0.0
+    ridge: float = 0.0
+
+    @property
+    def mix(self) -> tuple[float, float]:
+        """Weights of the correlations and of the identity in L L'."""
+        return (1.0, self.ridge) if self.ridge else (1.0 - self.shrinkage, self.shrinkage)
 
     def apply(self, M: Array) -> Array:
         """W M for a matrix (features x anything)."""
@@ -60,6 +66,8 @@ class Whitener:
     def again(self, covariance: Array, rows: int, *, unit: bool = False) -> Whitener:
         """The same whitening for another covariance of the same columns, quietly; scales of one stay."""
         if self.cholesky is not None:
+            if self.ridge:
+                return ridge_whitener(covariance, self.ridge, unit=unit)
             return full_whitener(covariance, rows, self.shrinkage or None, unit=unit, quiet=True)
         return self if (self.scale == 1.0).all() else diagonal_whitener(np.diag(covariance))
 
@@ -151,6 +159,27 @@ def full_whitener(
         ridge *= 10
     msg = (
         f"the covariance of {what} cannot be inverted even with a ridge of {ridge:.0e}. Remedies: {remedies}"
+    )
+    raise SingularCovarianceError(msg)
+
+
+def ridge_whitener(covariance: Array, ridge: float, *, unit: bool = False) -> Whitener:
+    """Whitener from the Cholesky factor of R + ridge I, R the correlations (``unit``: the covariance itself).
+
+    A ridge that leaves R singular to working accuracy is raised tenfold until it does not.
+    """
+    variance = np.diag(covariance)
+    constant = variance <= 0
+    scale = np.ones(len(variance)) if unit else np.sqrt(np.where(constant, 1.0, variance))
+    correlation = covariance / scale / scale[:, None]
+    correlation[constant, constant] = 1.0
+    for _ in range(8):
+        factor = _regular_factor(correlation + ridge * np.eye(len(variance)))
+        if factor is not None:
+            return Whitener(scale, factor, ridge=ridge)
+        ridge *= 10
+    msg = (
+        f"a covariance cannot be inverted even with a ridge of {ridge:.0e} on its correlations; drop columns"
     )
     raise SingularCovarianceError(msg)
 

@@ -21,8 +21,8 @@ from ._ridge import (
     RidgePath,
     choose_ridge,
     principal_axes,
-    response_map,
     ridge_paths,
+    triple_responses,
 )
 from ._source import Source
 from ._tiles import pass_rows
@@ -92,12 +92,8 @@ class Start:
 def first_pass(source: Source, blocks: Blocks) -> Start:
     """Principal axes and covariances with the responses, in one pass."""
     total = source.moments(blocks, all_pairs(len(blocks)), ())
-    n, dy = total.count, total.y / total.count
-    units = np.broadcast_to(total.scale_y, dy.shape)
-    c = centre(total, y_scale=units)  # responses in the plan's units
-    mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=source.encoder.labels)
-    response = ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
-    cross = c.linear @ mapped.map
+    n, c = total.count, centre(total)
+    cross, response = triple_responses(total, labels=source.encoder.labels)
     size = len(blocks)
     axes = [
         principal_axes(c.covariance[b, b], blocks.columns[b], c.mean[s], unit=source.unit)

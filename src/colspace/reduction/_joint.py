@@ -450,9 +450,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     ) -> RankTest:
         """Sequential permutation test of the number of directions; needs no fit.
 
-        Tests "at most k directions" for k = 0, 1, ... until a hypothesis stands, on all columns of the
-        blocks (``n_selected`` plays no part). Keeps one whitened copy of a dense X; the rows of a Dask collection
-        or CSR matrix stay where they are and are permuted within partitions.
+        Tests "at most k directions" for k = 0, 1, ... until a hypothesis stands, on all columns of the blocks. With "auto" second
+        moments are of the ridge's leave-one-out residual, where rows are four times the columns. Keeps whitened copies of a
+        dense X; the rows of a Dask collection or CSR matrix stay where they are and are permuted within partitions.
 
         Examples
         --------
@@ -472,10 +472,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         model = type(self)(**{**self.get_params(), "n_components": 1, "n_selected": None})
         X = check_table(model, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__, labels=column_labels(model))
-        problem = model._problem()
         return joint_rank_test(
-            problem,
+            model._problem(),
             source,
+            auto=model._is_auto(),
             n_permutations=n_permutations,
             alpha=alpha,
             max_components=max_components,

@@ -24,9 +24,8 @@ from ._linear import (
     LinearReductionMixin,
     Table,
     column_labels,
-    table_shrinkage,
-    table_whitener,
 )
+from ._loo import learned_whitener, store_ridge, triple_ridge
 from ._source import Source
 
 Array = NDArray[np.float64]
@@ -51,9 +50,11 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         Number of directions.
     residuals : bool, default=False
         Use the residuals of least squares on all columns in place of y (a second pass over the rows).
-    shrinkage : float in [0, 1], "auto" or None, default=None
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
-        allow, 0 refuses a singular covariance.
+    shrinkage : "ridge", float in [0, 1], "auto" or None, default="ridge"
+        What is added to the correlation matrix R before it is inverted. "ridge": R + ridge I with the ridge of least
+        leave-one-out error of a regression of y on the columns (one more pass over the
+        rows), next to nothing where they say nothing linear. Otherwise the weight of the identity in a mean with R: a number, "auto" for Ledoit-Wolf, None
+        (the published estimator) as little as the numbers allow; 0 refuses a singular R.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -76,7 +77,8 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     mean_, scale_ : ndarray (n_features,)
         Means and standard deviations of the columns.
     n_components_ : int
-    shrinkage_ : float
+    ridge_, shrinkage_ : float
+        Weight of the identity beside R, and in a mean with R: ridge / (1 + ridge).
 
     References
     ----------
@@ -96,7 +98,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [whole(1)],
         "residuals": ["boolean"],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "ridge"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "n_groups": [whole(2), None],
     }
@@ -106,7 +108,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         residuals: bool = False,
-        shrinkage: float | str | None = None,
+        shrinkage: float | str | None = "ridge",
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
     ) -> None:
@@ -138,9 +140,19 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         sums = grouped_moments(source, table, own, weighted, n_groups)
         c = centre(sums.total)
         covariance = c.covariance[0, 0]
-        shrinkage = table_shrinkage(source, table, c.mean, covariance, c.count, self.shrinkage)
-        whitener = table_whitener(source, covariance, c.rows, shrinkage, labels)
-        self.shrinkage_ = whitener.shrinkage
+        mean, total = c.mean, sums.total
+        whitener = learned_whitener(
+            source,
+            table,
+            mean,
+            covariance,
+            c.count,
+            c.rows,
+            self.shrinkage,
+            labels,
+            lambda: triple_ridge(source, table.columns[0], total, mean, covariance),
+        )
+        store_ridge(self, whitener)
         self.mean_, self.scale_ = view.mean(c.mean), view.scale(covariance)
         if self.residuals:
             sums = self._residual_moments(source, table, c, whitener)
@@ -174,7 +186,8 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         sums = grouped_plan(source, plan, residuals, rows, self.n_groups)
         total = sums.total
         deviation = np.sqrt(np.diag(total.yy) / total.count)
-        exact = np.flatnonzero(deviation <= _NO_RESIDUAL)
+        # the least ridge of the grid leaves about its own share of a linear response
+        exact = np.flatnonzero(deviation <= max(_NO_RESIDUAL, 100 * min(whitener.ridge, 1e-6)))
         if not exact.size:
             return sums
         warnings.warn(

@@ -17,12 +17,14 @@ from ..factor import Whitener, singular_values, spectral_norm, svd
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._joint_fit import Problem, problem_span, shrinkages, whiteners_of
 from ._proxies import block_pairs, unfold_moments
+from ._rank_auto import ridged_passes, ridged_rows
+from ._rank_products import PASS_BYTES, permuted_matrices, shuffled
 from ._source import Folds, Source
 
 Array = NDArray[np.float64]
 
-# bytes of moments that one pass over rows outside memory may add up
-_PASS_BYTES = 64 << 20
+# statistics of permutations this near, relatively, are equal but for rounding
+_TIE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -77,27 +79,24 @@ def centred_matrices(m: TripleMoments, wanted: frozenset[str]) -> list[Array]:
     return [u.matrix for u in unfold_moments(c, identity, wanted)]
 
 
+class TurnedRows(Protocol):
+    """Whitened rows in orthonormal coordinates of each block, the leading ones first."""
+
+    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
+        """Moments off the k leading coordinates of each block, after y and these were permuted together against the rest."""
+
+    def remaining(self, k: int) -> list[Array]:
+        """Moments as they are, off the k > 0 leading coordinates."""
+
+
 class WhitenedRows(Protocol):
     """Whitened, centred rows with standardised responses, whose rows can be permuted."""
 
     def observed(self) -> list[Array]:
         """Moments as they are, block by block."""
 
-    def rotate(self, bases: Sequence[Array]) -> WhitenedRows:
+    def rotate(self, bases: Sequence[Array]) -> TurnedRows:
         """The rows in other orthonormal coordinates."""
-
-    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
-        """Moments after y and the k leading coordinates of each block were permuted together against the rest."""
-
-
-def shuffled(Z: Array, order: NDArray[np.intp], slices: tuple[slice, ...], k: int) -> Array:
-    """Z with the rows of its k leading coordinates of every block permuted."""
-    if not k:
-        return Z
-    leading = np.concatenate([np.arange(s.start, s.start + k) for s in slices])
-    out = Z.copy()
-    out[:, leading] = Z[np.ix_(order, leading)]
-    return out
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,16 @@ class RowsInMemory:
         return RowsInMemory(Z, self.Y, self.slices, self.wanted)
 
     def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
-        """Moments of permuted rows."""
+        """Moments of permuted rows, in single precision."""
+        Z = self.Z.astype(np.float32)
         for _ in range(times):
-            order = rng.permutation(len(self.Z))
-            yield self._matrices(shuffled(self.Z, order, self.slices, k), self.Y[order])
+            order = rng.permutation(len(Z))
+            Zs = shuffled(Z, order, self.slices, k)
+            yield [M[k:] for M in permuted_matrices(Zs, self.Y[order], self.slices, self.wanted)]
+
+    def remaining(self, k: int) -> list[Array]:
+        """Moments as they are, off the k leading coordinates."""
+        return [M[k:] for M in self.observed()]
 
 
 @dataclass(frozen=True)
@@ -194,10 +199,15 @@ class RowsByPasses:
     def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
         """Moments of permuted rows, as many permutations a pass as fit in memory."""
         size = 8 * len(self.statistic.y_mean) * self.statistic.slices[-1].stop ** 2
-        batch = max(1, _PASS_BYTES // size)
+        batch = max(1, PASS_BYTES // size)
         for start in range(0, times, batch):
             seeds = tuple(int(rng.integers(2**31)) for _ in range(min(batch, times - start)))
-            yield from self._matrices(k, seeds)
+            for whole in self._matrices(k, seeds):
+                yield [M[k:] for M in whole]
+
+    def remaining(self, k: int) -> list[Array]:
+        """Moments as they are, off the k leading coordinates."""
+        return [M[k:] for M in self.observed()]
 
 
 def whitened_rows(
@@ -228,6 +238,11 @@ def _spectrum(matrices: list[Array], length: int) -> Array:
     return np.sqrt(sum(singular_values(M)[:length] ** 2 for M in matrices))
 
 
+def top(matrices: list[Array]) -> float:
+    """Sum over blocks of squared top singular values."""
+    return sum(spectral_norm(M) ** 2 for M in matrices)
+
+
 def permutation_rank_test(
     rows: WhitenedRows,
     *,
@@ -246,22 +261,21 @@ def permutation_rank_test(
     observed = rows.observed()
     length = min(max_components + 1, *(min(M.shape) for M in observed))
     spectrum = _spectrum(observed, length)
-    rows = rows.rotate([svd(M, full_matrices=True)[0] for M in observed])
+    turned = rows.rotate([svd(M, full_matrices=True)[0] for M in observed])
     p_values: list[float] = []
     statistics: list[float] = []
     null_statistics: list[Array] = []
     null_spectrum = np.zeros((n_permutations, length))
     for k in range(length):
-        statistic = float(spectrum[k] ** 2)
+        statistic = float(spectrum[0] ** 2 if k == 0 else top(turned.remaining(k)))
         null = np.zeros(n_permutations)
-        for i, whole in enumerate(rows.permuted(k, rng, n_permutations)):
-            matrices = [M[k:] for M in whole]
+        for i, matrices in enumerate(turned.permuted(k, rng, n_permutations)):
             if k == 0:
                 null_spectrum[i] = _spectrum(matrices, length)
                 null[i] = null_spectrum[i, 0] ** 2
             else:
-                null[i] = sum(spectral_norm(M) ** 2 for M in matrices)
-        p = (1.0 + np.sum(null >= statistic)) / (1.0 + n_permutations)
+                null[i] = top(matrices)
+        p = (1.0 + np.sum(null >= (1.0 - _TIE) * statistic)) / (1.0 + n_permutations)
         p_values.append(float(p))
         statistics.append(statistic)
         null_statistics.append(null)
@@ -283,28 +297,31 @@ def joint_rank_test(
     problem: Problem,
     source: Source,
     *,
+    auto: bool,
     n_permutations: int,
     alpha: float,
     max_components: int | None,
     rng: np.random.Generator,
 ) -> RankTest:
-    """The test for the moments of a joint reduction."""
+    """The test for the moments of a joint reduction; ``auto``: the ridge's, and its residual's second moments."""
     if "tensor" in problem.wanted:
         msg = "rank_test works on matrices of moments; use moments='joint' (pairwise) instead of 'tensor'"
         raise ValueError(msg)
-    problem.check_width(None if source.dask else source.X.shape[0])
-    span = problem_span(problem, source)
+    if not auto:
+        problem.check_width(None if source.dask else source.X.shape[0])
+    span = problem_span(problem, source, quiet=auto)
     if span is not None:
         problem, source = problem.in_span(span), span.source
     blocks = problem.blocks
-    own, _ = block_pairs(problem.wanted, len(blocks))
-    c = centre(source.moments(blocks, own, ()))
-    whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
     limit = min(blocks.widths) if max_components is None else min(max_components, *blocks.widths)
+    rows: WhitenedRows
+    if auto:
+        rows = (ridged_passes if source.dask or sparse.issparse(source.X) else ridged_rows)(source, blocks)
+    else:
+        own, _ = block_pairs(problem.wanted, len(blocks))
+        c = centre(source.moments(blocks, own, ()))
+        whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
+        rows = whitened_rows(source, blocks, whiteners, problem.wanted, c)
     return permutation_rank_test(
-        whitened_rows(source, blocks, whiteners, problem.wanted, c),
-        n_permutations=n_permutations,
-        alpha=alpha,
-        max_components=limit,
-        rng=rng,
+        rows, n_permutations=n_permutations, alpha=alpha, max_components=limit, rng=rng
     )

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._rows import sum_parts, workspace
 from ..factor import eigh
-from ..moments import Additive
+from ..moments import Additive, TripleMoments
 from ._tiles import block_slices, column_part, rows_along, tiles
 
 Array = NDArray[np.float64]
@@ -220,13 +220,28 @@ def choose_ridge(path: RidgePath, sums: LooSums, n_columns: int | None = None, s
     """
     n = path.count
     r2 = 1.0 - sums.error.sum(axis=1) / (n * sums.error.shape[1])
-    best = int(np.argmax(r2))
-    if n_columns is not None and r2[best] < 1.0 / np.sqrt(n) and n > 5 * n_columns:
-        best = 0
-    best = min(best + steps, len(r2) - 1)
+    best = min(least_ridge(r2, n, n_columns) + steps, len(r2) - 1)
     agreement = sums.agreement[best] / n
     symmetric = (agreement + agreement.T) / 2
     return Ridge(path.axes, float(path.ridges[best]), path.cross, float(r2[best]), symmetric, n)
+
+
+def triple_responses(total: TripleMoments, *, labels: bool) -> tuple[Array, ResponseMap]:
+    """E[(x - mean) v'] and the responses v: standardised numbers, or whitened indicators of labels."""
+    n, dy = total.count, total.y / total.count
+    units = np.broadcast_to(total.scale_y, dy.shape)
+    mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=labels)
+    linear = total.xy / n - np.outer(total.x / n, dy)  # responses in the plan's units
+    return linear @ mapped.map, ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
+
+
+def least_ridge(r2: Array, count: float, n_columns: int | None = None) -> int:
+    """The place in the grid of the largest held-out R2.
+
+    The first of all where ``n_columns`` are given, R2 < 1/sqrt(n) and n > 5 columns: nothing linear speaks then.
+    """
+    best = int(np.argmax(r2))
+    return 0 if n_columns is not None and r2[best] < 1.0 / np.sqrt(count) and count > 5 * n_columns else best
 
 
 def ridge_paths(axes: Sequence[Axes], cross: Sequence[Array], count: float) -> tuple[RidgePath, ...]:

@@ -26,9 +26,8 @@ from ._linear import (
     LinearReductionMixin,
     Table,
     column_labels,
-    table_shrinkage,
-    table_whitener,
 )
+from ._loo import learned_whitener, leave_one_out_ridge, slice_responses, store_ridge
 from ._source import Source
 
 Array = NDArray[np.float64]
@@ -44,7 +43,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [whole(1)],
         "n_slices": [whole(2)],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "ridge"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "n_groups": [whole(2), None],
     }
@@ -54,7 +53,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         n_slices: int = 10,
-        shrinkage: float | str | None = None,
+        shrinkage: float | str | None = "ridge",
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
     ) -> None:
@@ -99,9 +98,16 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         counts = slicer.counts
         _warn_thin_slices(m, counts)
         covariance = m.covariance
-        shrinkage = table_shrinkage(source, table, m.mean, covariance, m.n_rows, self.shrinkage)
-        whitener = table_whitener(source, covariance, m.rows, shrinkage, labels)
-        self.shrinkage_ = whitener.shrinkage
+
+        def ridge() -> float:
+            indicators = self._second or source.encoder.labels
+            cross, scores = slice_responses(m, slicer, counts, indicators=indicators)
+            return leave_one_out_ridge(source, table.columns[0], m.mean, covariance, m.n_rows, cross, scores)
+
+        whitener = learned_whitener(
+            source, table, m.mean, covariance, m.n_rows, m.rows, self.shrinkage, labels, ridge
+        )
+        store_ridge(self, whitener)
         self.n_components_ = min(self.n_components, self._most(counts))
         found, values = self._directions(m, whitener)
         self.eigenvalues_ = values
@@ -147,9 +153,11 @@ class SlicedInverse(_SlicedReduction):
         in one slice, the one that holds the middle of them; a y with at most ``n_slices`` values has
         one slice per value, class labels have one per class. Several responses are sliced one by
         one and their matrices added.
-    shrinkage : float in [0, 1], "auto" or None, default=None
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
-        allow, 0 refuses a singular covariance.
+    shrinkage : "ridge", float in [0, 1], "auto" or None, default="ridge"
+        What is added to the correlation matrix R before it is inverted. "ridge": R + ridge I with the ridge of least
+        leave-one-out error of a regression of the slice's rank (class labels: of their indicators) on the columns (one more pass over the
+        rows), next to nothing where they say nothing linear. Otherwise the weight of the identity in a mean with R: a number, "auto" for Ledoit-Wolf, None
+        (the published estimator) as little as the numbers allow; 0 refuses a singular R.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -173,7 +181,8 @@ class SlicedInverse(_SlicedReduction):
         Means and standard deviations of the columns.
     n_components_ : int
     n_slices_ : int, or ndarray of int with several responses
-    shrinkage_ : float
+    ridge_, shrinkage_ : float
+        Weight of the identity beside R, and in a mean with R: ridge / (1 + ridge).
 
     References
     ----------
@@ -230,9 +239,11 @@ class SlicedAverage(_SlicedReduction):
         in one slice, the one that holds the middle of them; a y with at most ``n_slices`` values has
         one slice per value, class labels have one per class. Several responses are sliced one by
         one and their matrices added.
-    shrinkage : float in [0, 1], "auto" or None, default=None
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
-        allow, 0 refuses a singular covariance.
+    shrinkage : "ridge", float in [0, 1], "auto" or None, default="ridge"
+        What is added to the correlation matrix R before it is inverted. "ridge": R + ridge I with the ridge of least
+        leave-one-out error of a regression of the slices' indicators on the columns (one more pass over the
+        rows), next to nothing where they say nothing linear. Otherwise the weight of the identity in a mean with R: a number, "auto" for Ledoit-Wolf, None
+        (the published estimator) as little as the numbers allow; 0 refuses a singular R.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -255,7 +266,8 @@ class SlicedAverage(_SlicedReduction):
         Means and standard deviations of the columns.
     n_components_ : int
     n_slices_ : int, or ndarray of int with several responses
-    shrinkage_ : float
+    ridge_, shrinkage_ : float
+        Weight of the identity beside R, and in a mean with R: ridge / (1 + ridge).
 
     References
     ----------

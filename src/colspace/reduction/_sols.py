@@ -29,9 +29,8 @@ from ._linear import (
     check_block_widths,
     column_labels,
     linear_transform,
-    table_shrinkage,
-    table_whitener,
 )
+from ._loo import learned_whitener, store_ridge, triple_ridge, within_ridge
 from ._sliced import collect_slices, make_slicer, slice_bytes, slice_statistic
 from ._source import Source, weighted_rows
 
@@ -58,9 +57,11 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         in column names. None is one block. The key "drop" leaves columns out.
     n_slices : int, default=1
         Slices of y that serve as sub-populations beside the whole, cut as in SlicedInverse; 1 is none.
-    shrinkage : float in [0, 1], "auto" or None, default=None
-        Weight of the identity in the correlation matrix; "auto" is Ledoit-Wolf, None as little as the numbers
-        allow, 0 refuses a singular covariance.
+    shrinkage : "ridge", float in [0, 1], "auto" or None, default="ridge"
+        What is added to the correlation matrix R before it is inverted. "ridge": R + ridge I with the ridge of least
+        leave-one-out error of a regression of y on the columns (one more pass over the
+        rows), next to nothing where they say nothing linear. Otherwise the weight of the identity in a mean with R: a number, "auto" for Ledoit-Wolf, None
+        (the published estimator) as little as the numbers allow; 0 refuses a singular R.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y. "labels" takes numbers as class labels; strings, booleans and categories always are.
         Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -87,7 +88,8 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
     n_components_ : int
     n_directions_ : int
         Number of regressions behind the directions.
-    shrinkage_ : float
+    ridge_, shrinkage_ : float
+        Weight of the identity beside R, and in a mean with R: ridge / (1 + ridge).
 
     References
     ----------
@@ -112,7 +114,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         "n_components": [whole(1)],
         "blocks": "no_validation",
         "n_slices": [whole(1)],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "ridge"}), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "n_groups": [whole(2), None],
     }
@@ -123,7 +125,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         *,
         blocks: Any = None,
         n_slices: int = 1,
-        shrinkage: float | str | None = None,
+        shrinkage: float | str | None = "ridge",
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
     ) -> None:
@@ -167,22 +169,34 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         sums, regressions = self._regressions(source, table, groups)
         r = regressions(sums.total)
         self._check_components(r.cross.shape[1])
-        shrinkage = table_shrinkage(source, table, r.mean, r.total, r.count, self.shrinkage)
-        whitener = table_whitener(source, r.covariance, r.rows, shrinkage, labels)
-        self.shrinkage_ = whitener.shrinkage
+        whitener = learned_whitener(
+            source,
+            table,
+            r.mean,
+            r.covariance,
+            r.count,
+            r.rows,
+            self.shrinkage,
+            labels,
+            lambda: self._ridge(source, table, sums.total, r),
+            r.total,
+        )
+        store_ridge(self, whitener)
         scale = view.scale(r.total)
         unit = whitener.scale if view.span is None else np.where(scale > 0, scale, 1.0)
 
         def parts(now: Regressions, w: Whitener) -> tuple[list[Array], list[Array]]:
             coefficients = view.loadings(w.loadings(w.apply(now.cross)))
             loadings, values = [], []
+            own, identity = w.mix
+            units = w.scale if view.span is None else unit
             for s in blocks.slices:
-                standard = coefficients[s] * unit[s, None]
-                metric = (1.0 - w.shrinkage) * self._block_metric(view, now, coefficients, s, columns)
+                standard = coefficients[s] * units[s, None]
+                metric = own * self._block_metric(view, now, coefficients, s, columns)
                 L, found = block_directions(
-                    metric + w.shrinkage * standard.T @ standard, standard, self.n_components
+                    metric + identity * standard.T @ standard, standard, self.n_components
                 )
-                loadings.append(L / unit[s, None])
+                loadings.append(L / units[s, None])
                 values.append(found)
             return loadings, values
 
@@ -254,6 +268,15 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         slicer = make_slicer(source, self.n_slices)
         sums = collect_slices(source, table, slicer, responses=True, n_groups=self.n_groups)
         return sums, partial(slice_regressions, counts=slicer.counts)
+
+    def _ridge(self, source: Source, table: Blocks, total: Any, r: Regressions) -> float:
+        """The ridge of least leave-one-out error of the regression of y, within groups where there are any."""
+        columns = table.columns[0]
+        if r.groups is not None:
+            return within_ridge(source, columns, r.groups, total, r.covariance)
+        if isinstance(total, SlicedMoments):
+            total = source.moments(table, (), ())
+        return triple_ridge(source, columns, total, r.mean, r.covariance)
 
     def _check_components(self, n_directions: int) -> None:
         if self.n_components > n_directions:

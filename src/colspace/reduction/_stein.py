@@ -39,25 +39,23 @@ from ._stein_fit import (
 )
 from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
+from ._stein_mean import averaged
+from ._stein_ridge import learned_score, rule_score, score_law
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
-    GaussianTables,
     Law,
     ScorePlan,
     SteinMoments,
-    column_scale,
     fitted_score,
-    gaussian_law,
-    gaussian_moments,
     known,
     labelled_rows,
     lazy_encoder,
     no_response,
     reduce_stein,
-    span_law,
     stein_from_sums,
     stein_from_tables,
+    wants_unlabeled,
 )
 
 Array = NDArray[np.float64]
@@ -83,9 +81,11 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         "auto": the least number that reads y on rows left out as well as the best does (see JointReduction). "moments"
         minimises the held-out squared error of the moments over five folds.
     order : {1, 2, "both"}, default=1
-    score_model : "gaussian", "auto" or a ScoreModel, default="gaussian"
-        Model of the law of x. "gaussian" has no ridge when all rows are labelled and rows are at least twice the
-        columns, else one of :math:`(1 + \sqrt{p/n})^2` variances, the largest eigenvalue of pure noise.
+    score_model : "ridge", "gaussian", "auto" or a ScoreModel, default="ridge"
+        Model of the law of x. "ridge" and "gaussian" are Gaussian. "gaussian", the published one, has no ridge when all rows
+        are labelled and at least twice the columns, else one of :math:`(1 + \sqrt{p/n})^2` variances, the largest eigenvalue
+        of pure noise. "ridge" has that of least leave-one-out error of a regression of y on the columns (one more
+        pass) when all rows are labelled, Ledoit-Wolf's when none is, else that of "gaussian".
         "auto" chooses among Gaussian, Student and hyperbolic.
     standardize : bool, default=True
         Measure columns in their standard deviations, so that units play no part: in ridges, in unlabelled
@@ -122,6 +122,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     score_model_ : ScoreModel or None
         The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
         law is known on the span of the rows only.
+    ridge_ : float
+        With a Gaussian score, its ridge in variances of the columns (``standardize=False``: in their mean).
     mean_, scale_ : ndarray (n_features,)
         Means and standard deviations of the columns.
     unlabeled_weight_ : float or "paper"
@@ -149,7 +151,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [whole(1), StrOptions({"auto", "moments"})],
         "order": [whole(1, 2), StrOptions({"both"})],
-        "score_model": [StrOptions({"gaussian", "auto"}), ScoreModel],
+        "score_model": [StrOptions({"ridge", "gaussian", "auto"}), ScoreModel],
         "standardize": ["boolean"],
         "whiten": ["boolean", StrOptions({"auto"})],
         "whiten_response": ["boolean", StrOptions({"auto"})],
@@ -165,7 +167,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         n_components: int | str = 2,
         *,
         order: int | str = 1,
-        score_model: Any = "gaussian",
+        score_model: Any = "ridge",
         standardize: bool = True,
         whiten: bool | str = "auto",
         whiten_response: bool | str = "auto",
@@ -202,8 +204,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             A weight of two counts a row twice, zero leaves it out.
         """
         for name in ("_sums", "_plan", "_stream_groups", "component_scores_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if self.n_components == "auto":
             return fit_counted(self, X, y, sample_weight)
         X = check_table(self, X, reset=True, min_rows=2)
@@ -222,6 +223,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         if span is not None:
             X = span.source.X
         plan = self._make_plan(X, y, encoder, weights=weights)
+        plan = averaged(plan, self._options(), y, weights, self.n_features_in_)
         names = column_labels(self) if span is None else None
         groups = stein_groups(plan, self.n_groups, None if is_dask(X) else X.shape[0])
         sums = grouped_stein(plan, X, y, weights, names, *groups)
@@ -229,7 +231,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     def _span(self, X: Any, weights: Any, *, ridged: bool = False) -> Span | None:
         """A table with fewer rows than columns in coordinates of its rows' span (Gaussian score)."""
-        template = self._template(1, comfortable=False)
+        template = rule_score(self.score_model, None, self.n_features_in_)
         if not self._gaussian() or is_dask(X) or template.covariance is not None:
             return None
         if self.order != 1 and template.location is not None:  # a point that the rows need not span
@@ -251,16 +253,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             check_span(self.n_components, span.blocks.widths, X.shape[0])
         return span
 
-    def _template(self, n: float, *, comfortable: bool) -> GaussianScore:
-        """The Gaussian score asked for; "gaussian" has the ridge that n rows need."""
-        if isinstance(self.score_model, GaussianScore):
-            return self.score_model
-        return GaussianScore(ridge="auto" if comfortable else (1 + np.sqrt(self.n_features_in_ / n)) ** 2)
-
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
 
-        ``classes`` names all class labels at the first call.
+        With "ridge" it is that of "gaussian". ``classes`` names all class labels at the first call.
         """
         self._validate_params()
         if not (self._gaussian() or self._given()) or isinstance(self.n_components, str):
@@ -271,6 +267,12 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             )
             raise ValueError(msg)
         first = not hasattr(self, "_sums")
+        if first and self.score_model == "ridge":
+            warnings.warn(
+                "partial_fit sees rows once, so its ridge is that of score_model='gaussian', which silences this",
+                UserWarning,
+                stacklevel=2,
+            )
         X = check_table(self, X, reset=first)
         if first:
             self._dtype = table_dtype(X)
@@ -302,7 +304,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             column_shift(start),
             np.zeros(0 if encoder is None else encoder.n_responses),
             second_order=self.order != 1,
-            all_rows=weighty if streaming or is_dask(X) else self._wants_unlabeled(y, encoder),
+            all_rows=weighty
+            if streaming or is_dask(X)
+            else wants_unlabeled(self.unlabeled_weight, y, encoder),
         )
 
     def _given(self) -> bool:
@@ -310,7 +314,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     def _gaussian(self) -> bool:
         if isinstance(self.score_model, str):
-            return self.score_model == "gaussian"
+            return self.score_model in ("ridge", "gaussian")
         return isinstance(self.score_model, GaussianScore)
 
     def _encoder(
@@ -381,13 +385,6 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             return score
         return fitted_score(clone(self.score_model), X, weights)
 
-    def _wants_unlabeled(self, y: Any, encoder: ResponseEncoder | None) -> bool:
-        if encoder is None or self.unlabeled_weight == "paper":
-            return True
-        if isinstance(self.unlabeled_weight, str):
-            return not labelled_rows(y).all()
-        return self.unlabeled_weight > 0
-
     def _finish_sums(
         self,
         groups: GroupSums,
@@ -400,15 +397,29 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> Self:
         self.score_model_: ScoreModel | None
         sums = groups.total
-        law: Law | None = None
+        law, template = None, GaussianScore()
         if isinstance(plan, ScorePlan):
-            moments = stein_from_sums(sums, plan.shift_x, standardize=self.standardize)
+            moments = self._score_moments(sums, plan)
             ridge = 0.0
             self.score_model_ = plan.score
         else:
-            law, scale = self._law(sums, span)
-            moments, ridge = stein_from_tables(sums, law, scale), law.ridge
+            names = column_labels(self) if span is None else None
+            template = learned_score(
+                self.score_model,
+                sums,
+                plan,
+                (X, y, weights),
+                names,
+                self.n_features_in_,
+                self.standardize,
+                span,
+            )
+            law, scale = score_law(sums, template, span, standardize=self.standardize)
+            moments, ridge = stein_from_tables(sums, law, scale, plan.average), law.ridge
             self.score_model_ = law.score
+            self.ridge_ = (
+                law.score.ridge_ if isinstance(template.ridge, str) and law.score else template.ridge
+            )
         if span is None:
             warn_constant(np.diag(moments.covariance), column_labels(self))
         labels = encoder is not None and encoder.labels
@@ -425,26 +436,15 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
         directions = self._finish(moments, solution, r, span)
         options = settled(self._options(), moments, frame, labels, self.n_features_in_)
-        law_of = partial(self._law, span=span, chosen=self._template_of(sums) if not groups.note else None)
-        left = stein_left_out(groups, moments, frame, solution, options, labels, self.n_features_in_, law_of)
+        law_of = partial(score_law, template=template, span=span, standardize=self.standardize, whole=False)
+        left = stein_left_out(
+            groups, moments, frame, solution, options, labels, self.n_features_in_, law_of, plan.average
+        )
         store_errors(self, left if span is None else left.lifted(span), directions)
         return self
 
-    def _template_of(self, tables: GaussianTables) -> GaussianScore:
-        n = tables.labeled.count + tables.rest.count
-        return self._template(n, comfortable=tables.rest.count == 0 and n >= 2 * self.n_features_in_)
-
-    def _law(
-        self, tables: GaussianTables, span: Span | None, chosen: GaussianScore | None = None
-    ) -> tuple[Law, Array]:
-        """The Gaussian law of the rows (``chosen``: of a part, as chosen for all), and what columns are divided by."""
-        mean, covariance, rows = gaussian_moments(tables)
-        template = chosen or self._template_of(tables)
-        if span is not None:
-            law = span_law(template, mean, covariance, span.unit, diagonal=chosen is None)
-            return law, np.ones(len(mean))
-        scale = column_scale(covariance, standardize=self.standardize)
-        return gaussian_law(template, mean, covariance, rows, scale, standardize=self.standardize), scale
+    def _score_moments(self, sums: Any, plan: ScorePlan) -> SteinMoments:
+        return stein_from_sums(sums, plan.shift_x, standardize=self.standardize, average=plan.average)
 
     def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
         """Keep the directions; gives them for the original columns."""
@@ -480,9 +480,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             w = None if weights is None else weights[rows]
             statistic = reduce_stein(plan, X[rows], np.asarray(y)[rows], w)
             if isinstance(plan, ScorePlan):
-                moments = stein_from_sums(statistic, plan.shift_x, standardize=self.standardize)
+                moments = self._score_moments(statistic, plan)
             else:
-                moments = stein_from_tables(statistic, law, scale)
+                moments = stein_from_tables(statistic, law, scale, plan.average)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
         return held_out_rank(matrix, labelled_rows(y), _FOLDS)

@@ -44,9 +44,12 @@ def supervised_matrix(
         parts.append(first if root is None else root @ first)
     if order in (2, "both"):
         assert m.second is not None
-        stack = m.second if transform is None else np.einsum("jab,jk->kab", m.second, transform)
-        if combine == "mean":
-            stack = stack.mean(axis=0, keepdims=True)
+        stack = m.second
+        if not m.averaged and combine == "mean":  # one weighted sum
+            c = np.ones(len(stack)) if transform is None else transform.sum(axis=1)
+            stack = np.tensordot(c / len(stack if transform is None else transform.T), stack, 1)[None]
+        elif not m.averaged and transform is not None:
+            stack = np.einsum("jab,jk->kab", stack, transform)
         parts.extend(H if root is None else root @ H @ root for H in stack)
     return np.hstack(parts)
 
@@ -118,16 +121,27 @@ def settle(options: SteinOptions, m: SteinMoments, ridge: float, labels: bool, n
     supervised = m.n_labeled > 0 and len(m.y_covariance) > 0
     weight = _weight(options, m, labels) if supervised else 1.0
     transform = None
-    if supervised and options.whiten_response is not False:
-        enough = labels or m.n_labeled >= 10 * n_columns
-        whiten_y = enough if isinstance(options.whiten_response, str) else True
-        transform = response_map(m.y_covariance, whiten=whiten_y)
+    if supervised:
+        transform = response_transform(
+            options, m.y_covariance, m.n_labeled, labels=labels, n_columns=n_columns
+        )
     whiten = options.whiten if isinstance(options.whiten, bool) else supervised and weight == 0.0
     if not whiten:
         return Frame(supervised, weight, transform, None, None)
     metric = m.covariance + ridge * np.eye(len(m.mean))
     inverse = inverse_root(metric)
     return Frame(supervised, weight, transform, metric @ inverse, inverse)
+
+
+def response_transform(
+    options: SteinOptions, y_covariance: Array, n_labeled: float, *, labels: bool, n_columns: int
+) -> Array | None:
+    """What responses are multiplied by; None: they stay as they are."""
+    if options.whiten_response is False:
+        return None
+    enough = labels or n_labeled >= 10 * n_columns
+    whiten = enough if isinstance(options.whiten_response, str) else True
+    return response_map(y_covariance, whiten=whiten)
 
 
 def settled(

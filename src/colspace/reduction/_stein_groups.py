@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ def stein_groups(plan: GaussianPlan | ScorePlan, n_groups: int | None, rows: int
     if isinstance(plan, ScorePlan):
         return choose_groups(None, 0, None) if n_groups is None else (0, _SCORE)
     bare = triple_bytes(plan.plan, len(plan.plan.shift_y))
+    if plan.average is not None:
+        one = replace(plan.plan, plain=())
+        bare += triple_bytes(one, 1) - triple_bytes(one, len(plan.average))
     return choose_groups(n_groups, 2 * bare, rows)  # labelled rows and the rest
 
 
@@ -64,13 +68,14 @@ def stein_left_out(
     labels: bool,
     n_columns: int,
     law_of: Callable[[GaussianTables], tuple[Law, Array]],
+    average: Array | None = None,
 ) -> LeftOut:
     """Directions without each group of rows; ``options`` and ``law_of`` hold the choices of all rows."""
     r = solution.directions.shape[1]
 
     def solve(rest: GaussianTables) -> list[Array]:
         law, scale = law_of(rest)
-        found = stein_from_tables(rest, law, scale)
+        found = stein_from_tables(rest, law, scale, average)
         now = settle(options, found, law.ridge, labels, n_columns)
         return [solve_stein(options, found, now, r, exact=True).directions / scale[:, None]]
 

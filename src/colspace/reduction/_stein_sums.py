@@ -43,6 +43,13 @@ def labelled_rows(y: Any) -> Mask:
     return ~gaps.any(axis=1)
 
 
+def wants_unlabeled(weight: float | str, y: Any, encoder: ResponseEncoder | None) -> bool:
+    """Whether the block of all rows has a part in the directions; ``weight``: see SteinReduction."""
+    if encoder is None or weight == "paper":
+        return True
+    return not labelled_rows(y).all() if isinstance(weight, str) else weight > 0
+
+
 def no_response(X: Any) -> Any:
     """A gap for each row of X, where its rows are."""
     if is_dask(X):
@@ -102,6 +109,7 @@ class SteinMoments:
     first: Array
     second: Array | None
     unlabeled: Array | None
+    averaged: bool = False  # second is the one matrix of the mean over mapped responses
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,14 @@ class GaussianTables(Additive):
 
 @dataclass(frozen=True)
 class GaussianPlan:
-    """``plan(X, y, weights)`` is the statistic of a chunk; y may have gaps."""
+    """``plan(X, y, weights)`` is the statistic of a chunk; y may have gaps.
+
+    ``average``: weights of responses whose sum alone has second moments.
+    """
 
     plan: TriplePlan
     encoder: ResponseEncoder | None
+    average: Array | None = None
 
     def __call__(self, X: Any, y: Any, weights: Array | None = None) -> GaussianTables:
         """Statistic of one chunk."""
@@ -131,9 +143,18 @@ class GaussianPlan:
         order_one = replace(self.plan, weighted=())
         none = np.broadcast_to(self.plan.shift_y, (int((~mask).sum()), len(self.plan.shift_y)))
         if mask.all():
-            return GaussianTables(self.plan(X, Y, weights), order_one(X[:0], none))
+            return GaussianTables(self._labelled(X, Y, weights), order_one(X[:0], none))
         w = (None, None) if weights is None else (weights[mask], weights[~mask])
-        return GaussianTables(self.plan(X[mask], Y, w[0]), order_one(X[~mask], none, w[1]))
+        return GaussianTables(self._labelled(X[mask], Y, w[0]), order_one(X[~mask], none, w[1]))
+
+    def _labelled(self, X: Any, Y: Array, weights: Array | None) -> TripleMoments:
+        plan, c = self.plan, self.average
+        if c is None:
+            return plan(X, Y, weights)
+        Z, u = plan.columns(X), (Y - plan.shift_y) @ c
+        second = weighted_gram(Z, u if weights is None else u * weights)[None]
+        rest = replace(plan, shift_x=np.zeros_like(plan.shift_x), weighted=())(Z, Y, weights)
+        return replace(rest, shift_x=plan.shift_x, xyx={(0, 0): second})
 
 
 def split_response(y: Any, encoder: ResponseEncoder | None, q: int) -> tuple[Mask, Array]:
@@ -222,10 +243,12 @@ def span_law(
     return Law(mean, (vectors * inverse) @ vectors.T, ridge, None)
 
 
-def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> SteinMoments:
+def stein_from_tables(
+    tables: GaussianTables, law: Law | None, scale: Array, average: Array | None = None
+) -> SteinMoments:
     """Moments of a Gaussian score with precision P: first P Cov(x, y), second P E[y d d'] P, rest P Cov(x).
 
-    No law: P = I, about the mean of all rows.
+    No law: P = I, about the mean of all rows. ``average``: see GaussianPlan.
     """
     mean, covariance, _ = gaussian_moments(tables)
     m, location = tables.labeled, mean if law is None else law.location
@@ -237,10 +260,13 @@ def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> 
     if m.xyx:
         # E[(y - mean)(x - mu)(x - mu)'] about the mean mu of all rows
         off, dx = (m.shift_x + dx - location) / scale, dx / scale
-        third = (m.xyx[0, 0] / k - dy[:, None, None] * (m.xx[0, 0] / k)) / scale / scale[:, None]
-        third = third - cross.T[:, :, None] * dx - dx[:, None] * cross.T[:, None, :]
-        third = third + cross.T[:, :, None] * off + off[:, None] * cross.T[:, None, :]
-        second = (third if law is None else law.precision @ third @ law.precision) * unit[:, None, None]
+        means, slopes, units = dy, cross.T, unit
+        if average is not None:  # of the one response c'y
+            means, slopes, units = (dy * unit @ average)[None], (cross * unit @ average)[None], np.ones(1)
+        third = (m.xyx[0, 0] / k - means[:, None, None] * (m.xx[0, 0] / k)) / scale / scale[:, None]
+        third = third - slopes[:, :, None] * dx - dx[:, None] * slopes[:, None, :]
+        third = third + slopes[:, :, None] * off + off[:, None] * slopes[:, None, :]
+        second = (third if law is None else law.precision @ third @ law.precision) * units[:, None, None]
     standard = covariance / scale / scale[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         y_covariance = (m.yy / k - np.outer(dy, dy)) * unit * unit[:, None]
@@ -257,6 +283,7 @@ def stein_from_tables(tables: GaussianTables, law: Law | None, scale: Array) -> 
         first=(cross if law is None else law.precision @ cross) * unit,
         second=second,
         unlabeled=standard if law is None else law.precision @ standard,
+        averaged=average is not None,
     )
 
 
@@ -285,6 +312,7 @@ class ScorePlan:
     shift_y: Array
     second_order: bool
     all_rows: bool
+    average: Array | None = None  # see GaussianPlan
 
     def __call__(self, X: Any, y: Any, weights: Array | None = None) -> ScoreSums:
         """Statistic of one chunk."""
@@ -300,7 +328,8 @@ class ScorePlan:
         first = self.score.first_moment(XL, W) if some else np.zeros((p, 1 + q))
         second = np.zeros((0, p, p))
         if self.second_order:
-            second = self.score.second_moment(XL, W) if some else np.zeros((1 + q, p, p))
+            S = W if self.average is None else np.column_stack([W[:, 0], W[:, 1:] @ self.average])
+            second = self.score.second_moment(XL, S) if some else np.zeros((S.shape[1], p, p))
         everything = np.zeros((0, 1 + p))
         if self.all_rows:
             ones = np.column_stack([w, Z * w[:, None]])
@@ -318,7 +347,9 @@ class ScorePlan:
         )
 
 
-def stein_from_sums(m: ScoreSums, shift_x: Array, *, standardize: bool) -> SteinMoments:
+def stein_from_sums(
+    m: ScoreSums, shift_x: Array, *, standardize: bool, average: Array | None = None
+) -> SteinMoments:
     """Centre y (and x in the unlabelled block) in sums of any score model; scores take columns' units the other way."""
     k, n = m.n_labeled if m.n_labeled > 0 else 1.0, m.count
     dy, dx = m.y / k, m.x / n
@@ -328,7 +359,8 @@ def stein_from_sums(m: ScoreSums, shift_x: Array, *, standardize: bool) -> Stein
     first = (m.first[:, 1:] - np.outer(m.first[:, 0], dy)) / k
     second = None
     if len(m.second):
-        second = (m.second[1:] - dy[:, None, None] * m.second[0]) / k * scale * scale[:, None]
+        means = dy if average is None else (dy @ average)[None]
+        second = (m.second[1:] - means[:, None, None] * m.second[0]) / k * scale * scale[:, None]
     unlabeled = None
     if len(m.unlabeled):
         unlabeled = (m.unlabeled[:, 1:] - np.outer(m.unlabeled[:, 0], dx)) / n / scale * scale[:, None]
@@ -342,6 +374,7 @@ def stein_from_sums(m: ScoreSums, shift_x: Array, *, standardize: bool) -> Stein
         first=first * scale[:, None],
         second=second,
         unlabeled=unlabeled,
+        averaged=average is not None,
     )
 
 
