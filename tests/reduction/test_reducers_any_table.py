@@ -162,8 +162,8 @@ def test_streams_and_lazy_tables_take_weights(data):
     ]
     for other in others:
         np.testing.assert_allclose(embedding(other, X), embedding(whole, X), atol=1e-8)
-    stein = SteinReduction(1).fit(X, y, sample_weight=w)
-    parts = SteinReduction(1)
+    stein = SteinReduction(1, score_model="gaussian").fit(X, y, sample_weight=w)
+    parts = SteinReduction(1, score_model="gaussian")
     for X_, y_, w_ in chunks:
         parts.partial_fit(X_, y_, sample_weight=w_)
     np.testing.assert_allclose(embedding(parts, X), embedding(stein, X), atol=1e-8)
@@ -171,6 +171,18 @@ def test_streams_and_lazy_tables_take_weights(data):
         near = estimator.fit(X, y, sample_weight=w).components_
         far = clone(estimator).fit(*lazy[:2], sample_weight=lazy[2]).components_
         np.testing.assert_allclose(far, near, atol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 0.3, 2.0, 1e5])
+@pytest.mark.parametrize("copies", [True, False], ids=["multiples of one", "any numbers"])
+@pytest.mark.parametrize("estimator", REDUCERS, ids=ids)
+def test_the_unit_of_weights_does_not_matter(estimator, copies, unit, data):
+    X, y = data
+    rng = np.random.default_rng(3)
+    w = rng.integers(1, 4, len(X)).astype(float) if copies else rng.uniform(0.5, 2, len(X))
+    one = clone(estimator).fit(X, y, sample_weight=w)
+    other = clone(estimator).fit(X, y, sample_weight=unit * w)
+    np.testing.assert_allclose(embedding(other, X), embedding(one, X), atol=1e-7)
 
 
 @pytest.mark.parametrize("estimator", REDUCERS, ids=ids)

@@ -38,6 +38,7 @@ from ._joint_fit import (
 )
 from ._joint_solve import How, count_components, solve_table
 from ._linear import BlockReductionMixin, column_labels
+from ._loo import in_rows
 from ._proxies import block_pairs, parse_moments
 from ._rank import RankTest, joint_rank_test
 from ._source import Pairs, Source, weighted_rows
@@ -230,6 +231,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
         seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
         how = How(self._is_auto(), self.solver, self.n_power, self.n_groups, seed, self.random_state)
+        if how.auto:
+            source = replace(source, weights=in_rows(source.weights))
         problem, counted = count_components(self._problem(), source, how)
         return self._store(replace(solve_table(problem, source, how), counted=counted))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -128,21 +129,59 @@ def loo_chunk(n_columns: int, n_responses: int) -> int:
 
 
 def rows_left_out_of(weights: Any, count: float) -> float:
-    """How many rows there are, one of which is left out: with weights that are whole numbers their sum, else Kish's.
+    """How many rows there are, one of which is left out: see ``row_unit``."""
+    return count if weights is None else count / row_unit(weights)
 
-    A weight of two is a row twice. Others, such as those that sum to one, or to a population, say nothing of a number: they are
-    as good as (sum w)^2 / sum w^2 rows.
+
+def row_unit(weights: Any) -> float:
+    """The weight that stands for one row.
+
+    A weight of two is a row twice, in whatever unit weights are given: where all are multiples of the least one it is the
+    unit; where all are whole numbers it is one. Others, such as weights of a survey, say nothing of a number: they are as good
+    as (sum w)^2 / sum w^2 rows.
     """
+    sums = reduce_rows(_weight_sums, weights)
+    if reduce_rows(partial(_fractions, unit=sums.least), weights) == 0:
+        return sums.least
+    return 1.0 if sums.fractions == 0 else sums.squares / sums.total
+
+
+def in_rows(weights: Any) -> Any:
+    """Weights whose sum is a number of rows; None stays None."""
     if weights is None:
-        return count
-    squares, fractions = reduce_rows(_weight_sums, weights)
-    return count if fractions == 0 else count**2 / float(squares)
+        return None
+    unit = row_unit(weights)
+    return weights if unit == 1.0 else weights / unit
 
 
-def _weight_sums(weights: Any) -> Array:
-    """Sum of squares, and how many are no whole numbers."""
+@dataclass(frozen=True)
+class WeightSums:
+    """The sum of weights and of their squares, the least, and how many are no whole numbers."""
+
+    total: float
+    squares: float
+    least: float
+    fractions: int
+
+    def __add__(self, other: WeightSums) -> WeightSums:
+        return WeightSums(
+            self.total + other.total,
+            self.squares + other.squares,
+            min(self.least, other.least),
+            self.fractions + other.fractions,
+        )
+
+
+def _weight_sums(weights: Any) -> WeightSums:
     w = np.asarray(weights, dtype=np.float64).ravel()
-    return np.array([w @ w, np.count_nonzero(w != np.round(w))])
+    w = w[w > 0]
+    return WeightSums(float(w.sum()), float(w @ w), float(w.min(initial=np.inf)), _fractions(w, 1.0))
+
+
+def _fractions(weights: Any, unit: float) -> int:
+    """How many weights are no multiples of the unit, but for rounding."""
+    w = np.asarray(weights, dtype=np.float64).ravel() / unit
+    return int(np.count_nonzero(np.abs(w - np.round(w)) > 1e-9 * np.abs(w)))
 
 
 def table_width(source: Source, covariance: Array) -> int:
