@@ -10,7 +10,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/python -m colspace.experiments.demo --out demo
 
 test: $(VENV)/test.stamp lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 fuzz: $(VENV)/test.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/robustness/fuzz.py --inputs 10000
