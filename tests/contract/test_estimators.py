@@ -43,6 +43,7 @@ SCORES = [
 ]
 # the checks hand one or two-valued responses, or none, to estimators of two directions; those rightly warn
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:column 1 determines y"),
     pytest.mark.filterwarnings("ignore:n_components=2, but 2 slices carry at most 1 direction"),
     pytest.mark.filterwarnings("ignore:n_components=2 is more than the 1 direction"),
     pytest.mark.filterwarnings("ignore:without labels the scores prefer no direction"),
