@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._random import generator
 from ..factor import eigh
-from ._em import Trace, fit_ep
+from ._em import Trace, fit_ep, noise_edge
 from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
@@ -22,6 +22,8 @@ from ._values import Column, column_of, empirical_column
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
+_START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
+_GENEROUS_ROUNDS = 4
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -51,24 +53,35 @@ def most_factors(p: int) -> int:
     return max(int(p + 0.5 - np.sqrt(2 * p + 0.25)), 1)
 
 
-def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
-    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table."""
+def start_factors(passes: Passes, chain: Chain, k: int, rng: Any, cells: Array | None = None) -> Factors:
+    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table.
+
+    With the ``cells`` of the columns at most k, those that may be more than noise.
+    """
     p = len(chain.kinds)
     if p <= _NARROW:
         products, counts = passes.total(_pair_sums, chain)
-        W = principal_factors(products, counts, k)
+        if cells is None:
+            W = principal_factors(products, counts, k)
+        else:
+            W = generous_factors(products, counts, k, cells)
     else:
         W = leading_vectors(passes, chain, k, rng)
     length = np.einsum("pi,pi->p", W, W)
     W = W * np.sqrt(np.minimum(1.0, 0.98 / np.maximum(length, 1e-12)))[:, None]
-    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+    return Factors(W, np.tile(1e-3 * np.eye(W.shape[1]), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+
+
+def _correlations(products: Array, counts: Array) -> Array:
+    """Pairwise correlations, from sums of products of latent means over rows that have both columns."""
+    R = products / np.maximum(counts, 1.0)
+    scale = np.sqrt(np.maximum(np.diag(R), 1e-12))
+    return np.asarray(R / np.outer(scale, scale))
 
 
 def principal_factors(products: Array, counts: Array, k: int) -> Array:
     """Loadings of k factors from sums of products of latent means over rows that have both columns."""
-    R = products / np.maximum(counts, 1.0)
-    scale = np.sqrt(np.maximum(np.diag(R), 1e-12))
-    R /= np.outer(scale, scale)
+    R = _correlations(products, counts)
     noise = np.full(len(R), 0.3)
     for _ in range(_PRINCIPAL):
         np.fill_diagonal(R, 1.0 - noise)
@@ -76,6 +89,33 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
         W = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
     return np.asarray(W[:, ::-1], dtype=np.float64)
+
+
+def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Array:
+    """Loadings of at most k factors; the noise is what the strong ones leave, so that chance is not taken for signal.
+
+    Errors of the correlations, of variances 1/n_ij, alone have eigenvalues up to 2 s, s^2 = p mean(1/n_ij), and make y of a
+    factor's l > s: y = l + s^2 / l. Strong are those of y > 3 s. Others begin with the l of their y, or a quarter of a y that has none;
+    those go that add less than ``_START_SHARE`` of `noise_edge` to unit noise.
+    """
+    R = _correlations(products, counts)
+    chance = np.sqrt(len(R) * float(np.mean(1.0 / np.maximum(counts, 1.0))))
+    noise, strong = np.full(len(R), 0.3), 0
+    for _ in range(_GENEROUS_ROUNDS):
+        np.fill_diagonal(R, 1.0 - noise)
+        values, vectors = eigh(R, k, what="the matrix of correlations")
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        strong = max(int(np.count_nonzero(values > 3 * chance)), 1)
+        W = vectors * np.sqrt(values)
+        noise = np.clip(1.0 - np.einsum("pi,pi->p", W[:, :strong], W[:, :strong]), 0.02, 1.0)
+    seen = values > 2 * chance
+    weak = np.where(seen, 0.5 * (values + np.sqrt(np.maximum(values**2 - 4 * chance**2, 0.0))), values / 4)
+    values = np.where(np.arange(k) < strong, values, weak)
+    W = vectors * np.sqrt(values)
+    strength = np.einsum("pi,pi,p->i", W, W, 1.0 / noise)
+    kept = strength > _START_SHARE * noise_edge(len(W), cells)
+    kept[0] = True
+    return np.asarray(W[:, kept], dtype=np.float64)
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
@@ -146,11 +186,12 @@ def fit_copula(
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
         return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())
     passes = rows.passes(chain, k)
-    factors = start_factors(passes, chain, k, rng)
+    cells = np.array([column.counts.sum() for column in values])
+    counted = n_components is None and method == "ep"
+    factors = start_factors(passes, chain, k, rng, cells if counted else None)
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
-    cells = np.array([column.counts.sum() for column in values])
     if method == "paper":
         passes.update(_start_paper, state)
         state, traces = fit_paper(

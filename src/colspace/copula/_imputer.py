@@ -390,8 +390,6 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def _tolerance(method: str, kinds: tuple[str, ...], rank: int | None) -> float:
     if method == "paper":
         return 1e-2
-    if rank is None:
-        return 1e-3
     levels = sum(kind != "continuous" for kind in kinds)
     return 4e-3 if 2 * levels >= len(kinds) else 2e-3
 
