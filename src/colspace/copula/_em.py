@@ -16,7 +16,7 @@ ROUNDS = 2  # times that knots are moved; more did not help
 LEAST = 1e-6  # noise, of a unit variance
 _SMALL = 1e-10  # of a unit variance
 _PLAIN = 6  # iterations before steps are extrapolated
-_GROW = 3  # iterations before factors go
+_GROW = 4  # iterations before factors go
 _SLOW = 0.7  # ratio of changes that calls for an extrapolation
 _STRIDE = 16.0  # its reach, in steps
 _LOOSER = 4.0  # tolerance of rounds that others follow
@@ -127,10 +127,13 @@ def iterate(
         recent = changes[-4:]
         ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
         left = changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0)
-        if cells is not None and (left < tol or len(changes) >= _GROW):  # none that is weak may be there at the end
+        if cells is not None and (left < tol or len(changes) >= _GROW):
             pruned = prune(state, cells)
-            if pruned.factors.rank < state.factors.rank:
-                state, path, kept = pruned, [pruned], None
+            if (
+                pruned.factors.rank < state.factors.rank
+            ):  # no end with factors that are none, or may still grow
+                if len(changes) >= _GROW:
+                    state, path, kept = pruned, [pruned], None
                 continue
         if left < tol:
             return state, Trace(tuple(changes), True, left)

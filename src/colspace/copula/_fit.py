@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,16 @@ from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
 from ._passes import DaskRows, LocalRows, Passes
+from ._rank import MOST, best_rank, unclear
 from ._step import Block, State, level_means, start_sites, start_table, step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
-_START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
+START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
 _GENEROUS_ROUNDS = 4
+_DETERMINED = 0.03  # noise of a column that others determine
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -31,7 +34,8 @@ _PRINCIPAL = 2  # rounds of principal factors
 class CopulaModel:
     """A fitted copula: factors and chain, g of every column, and what calibrates intervals.
 
-    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others.
+    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others,
+    ``rank`` the factors that can be told from noise, which may be fewer than those that predict best.
     """
 
     state: State
@@ -41,6 +45,7 @@ class CopulaModel:
     cells: Array
     loose: Array
     traces: tuple[Trace, ...]
+    rank: int = 0
 
     @property
     def factors(self) -> Factors:
@@ -94,9 +99,11 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
 def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Array:
     """Loadings of at most k factors; the noise is what the strong ones leave, so that chance is not taken for signal.
 
-    Errors of the correlations, of variances 1/n_ij, alone have eigenvalues up to 2 s, s^2 = p mean(1/n_ij), and make y of a
-    factor's l > s: y = l + s^2 / l. Strong are those of y > 3 s. Others begin with the l of their y, or a quarter of a y that has none;
-    those go that add less than ``_START_SHARE`` of `noise_edge` to unit noise.
+    Errors of the correlations, of variances 1/n_ij, alone have eigenvalues up to 2 s, s^2 = p mean(1/n_ij). Strong are factors
+    of more than 3 s. The others come from the correlations that these leave, in units of the noise; they begin with
+    ``START_SHARE`` of `noise_edge`, from where what is real grows fast: EM multiplies a small one by (1 + l)^2, l what it
+    truly adds. Where a column surely (2 s < 1) has nearly no noise, what is weak in the correlations is not weak beside the
+    noise: all k factors come from the correlations.
     """
     R = _correlations(products, counts)
     chance = np.sqrt(len(R) * float(np.mean(1.0 / np.maximum(counts, 1.0))))
@@ -104,18 +111,19 @@ def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Ar
     for _ in range(_GENEROUS_ROUNDS):
         np.fill_diagonal(R, 1.0 - noise)
         values, vectors = eigh(R, k, what="the matrix of correlations")
-        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         strong = max(int(np.count_nonzero(values > 3 * chance)), 1)
-        W = vectors * np.sqrt(values)
-        noise = np.clip(1.0 - np.einsum("pi,pi->p", W[:, :strong], W[:, :strong]), 0.02, 1.0)
-    seen = values > 2 * chance
-    weak = np.where(seen, 0.5 * (values + np.sqrt(np.maximum(values**2 - 4 * chance**2, 0.0))), values / 4)
-    values = np.where(np.arange(k) < strong, values, weak)
-    W = vectors * np.sqrt(values)
-    strength = np.einsum("pi,pi,p->i", W, W, 1.0 / noise)
-    kept = strength > _START_SHARE * noise_edge(len(W), cells)
-    kept[0] = True
-    return np.asarray(W[:, kept], dtype=np.float64)
+        W = vectors[:, ::-1][:, :strong] * np.sqrt(np.maximum(values[::-1][:strong], 0.0))
+        noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
+    if noise.min() < _DETERMINED and 2 * chance < 1:
+        return principal_factors(products, counts, k)
+    if strong < k:
+        sd, least = np.sqrt(noise), START_SHARE * noise_edge(len(R), cells)
+        rest = (R - W @ W.T) / np.outer(sd, sd)
+        np.fill_diagonal(rest, 0.0)
+        values, vectors = eigh(rest, k - strong, what="the matrix of correlations")
+        weak = vectors[:, values > least][:, ::-1] * sd[:, None] * np.sqrt(least)
+        W = np.hstack([W, weak])
+    return np.asarray(W, dtype=np.float64)
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
@@ -184,7 +192,7 @@ def fit_copula(
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
     if not p:
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
-        return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())
+        return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), (), k)
     passes = rows.passes(chain, k)
     cells = np.array([column.counts.sum() for column in values])
     counted = n_components is None and method == "ep"
@@ -192,6 +200,7 @@ def fit_copula(
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
+    rank = 0
     if method == "paper":
         passes.update(_start_paper, state)
         state, traces = fit_paper(
@@ -203,20 +212,30 @@ def fit_copula(
         )
     else:
         passes.update(_start_ep, state)
-        state, traces, loose = fit_ep(
+        run = partial(
+            fit_ep,
             lambda s, knots: passes.update(step, s, knots),
-            state,
-            cells,
+            cells=cells,
             common=common,
-            auto_rank=n_components is None,
             tol=tol,
             max_iter=max_iter,
             tick=tick,
         )
+        state, traces, loose = run(state, auto_rank=counted)
+        rank, most = state.factors.rank, min(most_factors(p), MOST)
+        if counted and rank < most and unclear(state.factors, cells):
+            starts = partial(start_factors, chain=chain, rng=rng)
+            k = best_rank(passes, state, starts, most, common=common, tol=tol)
+            if k > rank:
+                state = replace(state, factors=starts(passes, k=k))
+                passes.update(_start_ep, state)
+                state, more, loose = run(state, auto_rank=False)
+                traces += more
         columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
+    rank = rank or state.factors.rank
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
-    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))
+    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces), rank)
 
 
 def principal(f: Factors) -> Factors:

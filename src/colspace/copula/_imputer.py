@@ -51,7 +51,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of factors. "auto" fits a generous number with shrunken loadings and counts those that remain.
+        Number of factors. "auto" fits a generous number with shrunken loadings and keeps those that can be told from noise
+        (``rank_``). Where rows are few for the columns and strengths go on into the noise, numbers above it are compared on a
+        tenth of the cells, hidden from a fit, and the best is used (``n_components_``).
     method : {"ep", "paper"}, default="ep"
         "ep": expectation propagation, empirical-Bayes loadings, marginals learned with the factors. "paper": the published EM with
         empirical marginals.
@@ -86,6 +88,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         W W' + diag(noise): the latent correlation.
     kinds_ : tuple of str
     n_components_ : int
+        Factors in use.
+    rank_ : int
+        Factors that can be told from noise; fewer than ``n_components_`` where more of them predict hidden cells better.
     n_iter_ : int
         Iterations of all rounds.
 
@@ -245,7 +250,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._model, self._layout, self._active = model, layout, active
         self._seen = tuple(column.values for column in distinct)
         self.kinds_ = kinds
-        self.n_components_ = f.rank
+        self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
         self.loadings_ = np.zeros((p, f.rank))
         self.loadings_[active] = f.W

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from operator import add
@@ -30,6 +31,10 @@ class Passes:
     def __init__(self, blocks: Sequence[Block], work: Work | None = None) -> None:
         self.blocks = list(blocks)
         self.work = work or Work()
+
+    def fork(self) -> Passes:
+        """Passes over the same blocks, whose changes these do not see."""
+        return Passes(self.blocks, self.work)
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
@@ -65,6 +70,10 @@ class DaskPasses(Passes):
     def __init__(self, parts: Sequence[Any], chain: Chain) -> None:
         self.parts = _spread(parts)
         self.chain = chain
+
+    def fork(self) -> DaskPasses:
+        """Passes over the same blocks, whose changes these do not see."""
+        return copy(self)
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
