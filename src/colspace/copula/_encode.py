@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..moments import QuantileSummary, column_quantiles, quantile_summary, weighted_unique
-from ._estep import Array, Index, Rows
+from ._estep import THIN, Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
 from ._step import Block
 from ._values import Column
@@ -33,9 +33,17 @@ class KnownRows:
     x: Array
 
 
-def rows_per_block(p: int, k: int) -> int:
-    """Rows whose dense table takes .125 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
-    cells = max(_SMALL // max(p, 1), min(_ROWS, _LARGE // max(p, 1)))
+def is_thin(X: Any) -> bool:
+    """Whether a sparse table has so few cells that its products stay sparse."""
+    return sparse.issparse(X) and X.nnz < THIN * X.shape[0] * X.shape[1]
+
+
+def rows_per_block(p: int, k: int, *, thin: bool = False) -> int:
+    """Rows whose dense table takes .125 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most.
+
+    ``thin``: about 1,024, since there is no dense table.
+    """
+    cells = max(_SMALL // max(p, 1), _ROWS if thin else min(_ROWS, _LARGE // max(p, 1)))
     return max(16, min(cells, _PACKED // (k * (k + 1) // 2)))
 
 

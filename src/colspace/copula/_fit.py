@@ -46,6 +46,7 @@ class CopulaModel:
     loose: Array
     traces: tuple[Trace, ...]
     rank: int = 0
+    n_jobs: int = 1
 
     @property
     def factors(self) -> Factors:
@@ -235,7 +236,9 @@ def fit_copula(
     rank = rank or state.factors.rank
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
-    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces), rank)
+    return CopulaModel(
+        state, columns, names, method, cells, loose, tuple(traces), rank, getattr(rows, "n_jobs", 1)
+    )
 
 
 def principal(f: Factors) -> Factors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ._encode import rows_per_block
 from ._estep import Posterior
 from ._fit import CopulaModel
+from ._passes import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered
@@ -51,26 +52,24 @@ def fingerprint(X: Any) -> bytes:
     return digest.digest()
 
 
-def block_starts(X: Any, model: CopulaModel) -> tuple[range, int]:
-    """Where blocks of rows begin, and how many rows they have."""
-    size = rows_per_block(len(model.columns), model.factors.rank)
-    return range(0, X.shape[0], size), size
-
-
-def remembered(X: Any, model: CopulaModel, solve: Any) -> Iterator[tuple[slice, Posterior]]:
+def remembered(
+    X: Any, model: CopulaModel, solve: Callable[[slice], Posterior]
+) -> Iterator[tuple[slice, Posterior]]:
     """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
-    starts, size = block_starts(X, model)
-    k = model.factors.rank
-    worth = X.shape[0] * X.shape[1] >= _LEAST and 4 * X.shape[0] * k * (k + 3) <= _MOST
+    n, k = X.shape[0], model.factors.rank
+    size = rows_per_block(len(model.columns), k)
+    blocks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
+    worth = n * X.shape[1] >= _LEAST and 4 * n * k * (k + 3) <= _MOST
     key = fingerprint(X) if worth else b""
     old = SOLVED.find(model, key) if worth else None
-    parts: list[Posterior] = []
-    for a in starts:
-        rows = slice(a, min(a + size, X.shape[0]))
-        if old is not None:
+    if old is not None:
+        for rows in blocks:
             yield rows, Posterior(old.t[rows], old.V[rows])
-            continue
-        q = solve(rows)
+        return
+    pool = thread_pool(min(model.n_jobs, len(blocks) or 1))
+    found = ((rows, solve(rows)) for rows in blocks) if pool is None else in_threads(pool, solve, blocks)
+    parts: list[Posterior] = []
+    for rows, q in found:
         if worth:
             parts.append(q)
         yield rows, q

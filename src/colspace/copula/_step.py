@@ -150,7 +150,7 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
     noise, loose = np.zeros(p), np.zeros(p)
     new_tau, new_nu = block.tau, block.nu
     if len(block.censored) or knots:
-        m, v = signal(rows, q, f, take)
+        m, v = signal(rows, q, f, take, single=True)
         if len(block.exact):
             centre, spread = some.of(m, "m"), some.of(v, "v")
             if len(block.censored):
