@@ -48,6 +48,9 @@ class Factors:
         """w w' of every column, packed, so that products with packed matrices are traces."""
         return doubled(pack(self.W[:, :, None] * self.W[:, None, :]), self.rank)
 
+    def __getstate__(self) -> dict[str, Array]:
+        return {"W": self.W, "C": self.C, "noise": self.noise}
+
 
 Take = Callable[..., Any]
 
