@@ -207,7 +207,7 @@ def test_what_is_remembered_is_never_stale(solves):
 def test_what_is_remembered_goes_with_the_model_and_into_no_pickle(solves):
     X = mixed()
     model = CopulaImputer(2, random_state=0).fit(X)
-    model.transform(X[:5])
+    model.transform(X[:400])
     assert _solved.SOLVED.last is None
     before = len(pickle.dumps(model))
     model.transform(X)

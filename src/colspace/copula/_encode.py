@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,18 @@ def level_index(chain: Chain, j: int, x: Array) -> tuple[NDArray[np.bool_], Inde
     return found, chain.level_start[j] + at[found]
 
 
+@lru_cache(maxsize=1)
+def _numbers(bits: int) -> Index:
+    found = np.arange(1 << bits)
+    found.flags.writeable = False
+    return found
+
+
+def _counting(n: int) -> Index:
+    """0, 1, ..., n - 1, in memory that all blocks share."""
+    return _numbers(max(n, 1).bit_length())[:n]
+
+
 def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
     """Cells of some rows, with their nodes and levels."""
     rows, x = observed_cells(X)
@@ -119,7 +132,10 @@ def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
             nodes = chain.nodes(j)
             node[rest], part[rest] = place(x[rest], chain.x[nodes])
             node[rest] += nodes.start
-    exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
+    exact, censored = (
+        _counting(cells) if not is_level.any() else np.flatnonzero(~is_level),
+        np.flatnonzero(is_level),
+    )
     none = np.zeros(len(censored))
     return Block(rows, exact, node[exact], part[exact], censored, level[censored], none, none, weight)
 

@@ -254,7 +254,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._model, self._layout, self._active = model, layout, active
-        self._seen = tuple(column.values for column in distinct)
+        self._seen = tuple(  # of numbers nothing is asked that needs all their values
+            column.values if kind in ("ordinal", "binary", "constant") else column.values[:0].copy()
+            for column, kind in zip(distinct, kinds, strict=True)
+        )
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)

@@ -236,8 +236,8 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
     lower, upper = dense(X), dense(X)
     for gap in gaps(X, model):
         column = model.columns[gap.column]
-        for table, end in zip((lower, upper), interval_ends(gap, model, level), strict=True):
-            x = column.values(end)
+        ends = column.values(np.concatenate(interval_ends(gap, model, level)))
+        for table, x in zip((lower, upper), np.split(ends, 2), strict=True):
             table[gap.rows, gap.column] = np.clip(x, *column.limits) if clip else x
     return lower, upper
 
@@ -283,8 +283,10 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
             p = column.probabilities(gap.mean, gap.sd)
             out[gap.rows, gap.column] = p[np.arange(len(level)), level]
         else:
-            low, high = interval_ends(gap, model, 0.95)
-            found.append((gap, column.values(high) - column.values(low), column.values(gap.mean)))
+            low, high, x = np.split(
+                column.values(np.concatenate([*interval_ends(gap, model, 0.95), gap.mean])), 3
+            )
+            found.append((gap, high - low, x))
     largest = [max(d.max(), np.abs(x).max()) for _, d, x in found]
     unit = max(largest, default=1.0) or 1.0  # squares stay finite
     squares = [(gap, (d / unit) ** 2, (x / unit) ** 2) for gap, d, x in found]

@@ -369,6 +369,9 @@ def _objects(values: Array, codec: Codec) -> NDArray[np.object_]:
 def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
     out = np.array(source.data)
     missing = absent(out) if out.dtype.kind in "fO" else np.zeros(out.shape, dtype=bool)
+    if out.dtype.kind == "f" and not any(codec.levels for codec in layout.codecs):
+        np.copyto(out, new, where=missing, casting="same_kind")
+        return out
     for j in np.flatnonzero(missing.any(axis=0)):
         codec, where = layout.codecs[j], missing[:, j]
         if out.dtype == object:
