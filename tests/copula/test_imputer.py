@@ -180,7 +180,7 @@ def test_dask_equals_local(mixed, method):
 
 
 def test_blocks_of_rows_do_not_matter(mixed, fitted, monkeypatch):
-    monkeypatch.setattr(_passes, "rows_per_block", lambda p, k: 37)
+    monkeypatch.setattr(_passes, "rows_per_block", lambda p, k, thin: 37)
     model = clone(fitted).fit(mixed[1])
     np.testing.assert_allclose(model.correlation_, fitted.correlation_, atol=1e-9)
 

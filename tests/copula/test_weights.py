@@ -112,7 +112,7 @@ def test_sparse_tables_and_wide_ones(monkeypatch):
     X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
     row, column = np.nonzero(~np.isnan(X))
     table = sparse.csr_array((X[row, column], (row, column)), shape=X.shape)
-    monkeypatch.setattr("colspace.copula._estep._SPARSE", 0.99)
+    monkeypatch.setattr("colspace.copula._estep.THIN", 0.99)
     monkeypatch.setattr(_fit, "_NARROW", 3)
     model = CopulaImputer(2, kinds=KINDS, random_state=0).fit(table, sample_weight=w)
     again = clone(model).fit(X.repeat(w, axis=0))

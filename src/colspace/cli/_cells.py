@@ -132,7 +132,7 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
         return text
     there = text.notna().to_numpy()
     cells = seen.to_numpy(dtype=object)
-    if seen.str.fullmatch(_WHOLE).all() and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
+    if _all_whole(seen) and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
         whole = np.zeros(len(text), dtype=np.int64)
         whole[there] = cells.astype(np.int64)
         return pd.Series(pd.arrays.IntegerArray(whole, ~there), index=text.index, name=text.name)
@@ -141,12 +141,20 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
     return pd.Series(numbers, index=text.index, name=text.name)
 
 
+def _all_whole(text: Any) -> bool:
+    """Whether all cells are whole numbers; the first few often tell."""
+    return bool(text.iloc[:100].str.fullmatch(_WHOLE).all() and text.str.fullmatch(_WHOLE).all())
+
+
 def _spelled(values: Any, text: Any, new: Any) -> Any:
     """Cells as text: observed ones as they are, others as the same value is written elsewhere in the column."""
     gaps = values.isna().to_numpy()
     out = text.to_numpy(dtype=object).copy()
-    seen = values.to_numpy(dtype=object)[~gaps]
-    known = dict(zip(seen[::-1], out[~gaps][::-1], strict=True))
+    seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
+    if values.dtype == new.dtype == np.float64:  # few of the new ones are elsewhere in the column
+        there = np.isin(values.to_numpy()[~gaps], new.to_numpy()[gaps])
+        seen, written = seen[there], written[there]
+    known = dict(zip(seen[::-1], written[::-1], strict=True))
     out[gaps] = [known.get(value, str(value)) for value in new.to_numpy(dtype=object)[gaps]]
     return out
 

@@ -15,7 +15,8 @@ from ._step import State, Sums
 ROUNDS = 2  # times that knots are moved; more did not help
 LEAST = 1e-6  # noise, of a unit variance
 _SMALL = 1e-10  # of a unit variance
-_PLAIN = 6  # iterations before factors go or steps are extrapolated
+_PLAIN = 6  # iterations before steps are extrapolated
+_GROW = 4  # iterations before factors go
 _SLOW = 0.7  # ratio of changes that calls for an extrapolation
 _STRIDE = 16.0  # its reach, in steps
 _LOOSER = 4.0  # tolerance of rounds that others follow
@@ -123,14 +124,17 @@ def iterate(
         changes.append(change(path[-1].factors.W, state.factors.W))
         path = [*path[-2:], state]
         tick()
-        if cells is not None and len(changes) >= _PLAIN:
-            pruned = prune(state, cells)
-            if pruned.factors.rank < state.factors.rank:
-                state, path, kept = pruned, [pruned], None
-                continue
         recent = changes[-4:]
         ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
         left = changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0)
+        if cells is not None and (left < tol or len(changes) >= _GROW):
+            pruned = prune(state, cells)
+            if (
+                pruned.factors.rank < state.factors.rank
+            ):  # no end with factors that are none, or may still grow
+                if len(changes) >= _GROW:
+                    state, path, kept = pruned, [pruned], None
+                continue
         if left < tol:
             return state, Trace(tuple(changes), True, left)
         if kept is not None and changes[-1] > 3 * changes[-2]:  # a leap that went wrong
@@ -171,18 +175,26 @@ def extrapolate(first: State, second: State, third: State) -> State:
     return replace(third, factors=factors)
 
 
+def noise_edge(p: int, cells: Array) -> float:
+    """What a factor must add to unit noise to be told from it.
+
+    m cells of p columns of pure noise have a largest eigenvalue of (1 + sqrt(p/m))^2: that less one, and at least a tenth.
+    """
+    return float(max((1.0 + np.sqrt(p / cells.mean())) ** 2 - 1.0, 0.1))
+
+
 def prune(state: State, cells: Array) -> State:
     """Factors go that are too weak to be told from noise.
 
-    In units of the noise, m cells of p columns of pure noise have a largest eigenvalue of (1 + sqrt(p/m))^2: a factor must
-    exceed that less one, and a tenth; also ``RANK_SHARE`` of the largest factor, and its own uncertainty.
+    In units of the noise a factor must exceed `noise_edge`; also ``RANK_SHARE`` of the largest factor, and its
+    own uncertainty.
     """
     f = state.factors
     values, vectors = eigh(f.W.T @ f.W)
     loose = np.diag(vectors.T @ f.C.sum(axis=0) @ vectors)
     W = f.W @ vectors
     strength = np.einsum("pi,pi,p->i", W, W, 1.0 / f.noise)
-    seen = strength > max((1.0 + np.sqrt(len(W) / cells.mean())) ** 2 - 1.0, 0.1)
+    seen = strength > noise_edge(len(W), cells)
     kept = (values > RANK_SHARE * values[-1]) & (values > loose) & seen
     kept[-1] = True
     keep = vectors[:, kept][:, ::-1]
@@ -209,7 +221,7 @@ def fit_ep(
     traces: list[Trace] = []
     loose = np.ones(len(cells))
     for left in range(rounds, -1, -1):
-        near = tol if auto_rank or not left else _LOOSER * tol  # knots move after it anyway
+        near = tol if not left else _LOOSER * tol  # knots move after it anyway
         state, trace = iterate(run, state, some, common=common, tol=near, max_iter=max_iter, tick=tick)
         traces.append(trace)
         if left:

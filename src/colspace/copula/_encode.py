@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..moments import QuantileSummary, column_quantiles, quantile_summary, weighted_unique
-from ._estep import Array, Index, Rows
+from ._estep import THIN, Array, Index, Rows
 from ._marginals import STEPPED, Chain, Distinct, place
 from ._step import Block
 from ._values import Column
@@ -33,9 +34,17 @@ class KnownRows:
     x: Array
 
 
-def rows_per_block(p: int, k: int) -> int:
-    """Rows whose dense table takes .125 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most."""
-    cells = max(_SMALL // max(p, 1), min(_ROWS, _LARGE // max(p, 1)))
+def is_thin(X: Any) -> bool:
+    """Whether a sparse table has so few cells that its products stay sparse."""
+    return sparse.issparse(X) and X.nnz < THIN * X.shape[0] * X.shape[1]
+
+
+def rows_per_block(p: int, k: int, *, thin: bool = False) -> int:
+    """Rows whose dense table takes .125 MB, or about 1,024 if that is under 1 MB, and whose packed factors take 8 MB at most.
+
+    ``thin``: about 1,024, since there is no dense table.
+    """
+    cells = max(_SMALL // max(p, 1), _ROWS if thin else min(_ROWS, _LARGE // max(p, 1)))
     return max(16, min(cells, _PACKED // (k * (k + 1) // 2)))
 
 
@@ -94,6 +103,18 @@ def level_index(chain: Chain, j: int, x: Array) -> tuple[NDArray[np.bool_], Inde
     return found, chain.level_start[j] + at[found]
 
 
+@lru_cache(maxsize=1)
+def _numbers(bits: int) -> Index:
+    found = np.arange(1 << bits)
+    found.flags.writeable = False
+    return found
+
+
+def _counting(n: int) -> Index:
+    """0, 1, ..., n - 1, in memory that all blocks share."""
+    return _numbers(max(n, 1).bit_length())[:n]
+
+
 def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
     """Cells of some rows, with their nodes and levels."""
     rows, x = observed_cells(X)
@@ -111,7 +132,10 @@ def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
             nodes = chain.nodes(j)
             node[rest], part[rest] = place(x[rest], chain.x[nodes])
             node[rest] += nodes.start
-    exact, censored = np.flatnonzero(~is_level), np.flatnonzero(is_level)
+    exact, censored = (
+        _counting(cells) if not is_level.any() else np.flatnonzero(~is_level),
+        np.flatnonzero(is_level),
+    )
     none = np.zeros(len(censored))
     return Block(rows, exact, node[exact], part[exact], censored, level[censored], none, none, weight)
 

@@ -20,7 +20,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _AT_ONCE = 1 << 15  # entries of matrices that are inverted at once, or of 1,024 matrices
-_SPARSE = 0.02  # share of observed cells under which products stay sparse
+THIN = 0.2  # share of observed cells under which products of tables stay sparse
+_TILE = 1 << 17  # pairs that are formed at once
+_SCATTERED = 0.02  # share under which products of pairs are formed at these alone
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,19 @@ class Factors:
     def rank(self) -> int:
         """Number of factors."""
         return self.W.shape[1]
+
+    @cached_property
+    def second(self) -> Array:
+        """w w' + C of every column, packed."""
+        return pack(self.W[:, :, None] * self.W[:, None, :] + self.C)
+
+    @cached_property
+    def outer(self) -> Array:
+        """w w' of every column, packed, so that products with packed matrices are traces."""
+        return doubled(pack(self.W[:, :, None] * self.W[:, None, :]), self.rank)
+
+    def __getstate__(self) -> dict[str, Array]:
+        return {"W": self.W, "C": self.C, "noise": self.noise}
 
 
 Take = Callable[..., Any]
@@ -106,8 +121,13 @@ class Rows:
 
     @property
     def dense(self) -> bool:
-        """Whether products go through a dense block."""
-        return len(self.row) >= _SPARSE * self.n * self.p
+        """Whether tables of the cells are dense."""
+        return len(self.row) >= THIN * self.n * self.p
+
+    @cached_property
+    def bounds(self) -> Index:
+        """Where the cells of each row begin and end."""
+        return np.searchsorted(self.row, np.arange(self.n + 1))
 
     @cached_property
     def flat(self) -> Index:
@@ -117,23 +137,37 @@ class Rows:
     def table(self, values: Array, take: Take = fresh, name: str = "table") -> Array | sparse.csr_array:
         """n x p with ``values`` at the observed cells and zeros elsewhere."""
         if not self.dense:
-            bounds = np.searchsorted(self.row, np.arange(self.n + 1))
-            return sparse.csr_array((values, self.column, bounds), shape=(self.n, self.p))
+            return sparse.csr_array((values, self.column, self.bounds), shape=(self.n, self.p))
         out = take(name, self.n * self.p)
         out.fill(0.0)
         out[self.flat] = values
         return out.reshape(self.n, self.p)
 
-    def pairs(self, left: Array, right: Array, take: Take = fresh, name: str = "pairs") -> Array:
-        """left[row] . right[column] at the observed cells."""
+    def pairs(
+        self, left: Array, right: Array, take: Take = fresh, name: str = "pairs", *, single: bool = False
+    ) -> Array:
+        """left[row] . right[column] at the observed cells; ``single``: in half the digits, where few pairs are cells."""
         out = take(name, len(self.row))
-        if self.dense:
+        if len(self.row) >= _SCATTERED * self.n * self.p:
+            if not self.dense:
+                return self._tiled_pairs(left, right, np.float32 if single else np.float64, take, out)
             every = np.matmul(left, right.T, out=take("every pair", self.n, self.p))
             return np.take(every.ravel(), self.flat, out=out, mode="clip")
         step = max(1, (1 << 16) // left.shape[1])
         for a in range(0, len(out), step):
             part = slice(a, a + step)
             out[part] = np.einsum("ij,ij->i", left[self.row[part]], right[self.column[part]])
+        return out
+
+    def _tiled_pairs(self, left: Array, right: Array, dtype: Any, take: Take, out: Array) -> Array:
+        few = max(1, _TILE // self.p)
+        left, right = left.astype(dtype), np.ascontiguousarray(right.T, dtype=dtype)
+        for a in range(0, self.n, few):
+            b = min(a + few, self.n)
+            tile = take(f"{right.dtype} tile", b - a, self.p, dtype=dtype)
+            np.matmul(left[a:b], right, out=tile)
+            cells = slice(self.bounds[a], self.bounds[b])
+            out[cells] = tile.ravel()[self.flat[cells] - a * self.p]
         return out
 
 
@@ -167,7 +201,7 @@ def posterior_of(tau: Any, nu: Any, f: Factors, take: Take = fresh) -> Posterior
     """The same from tables of the sites; matrices of all rows are inverted together, by Gauss and Jordan."""
     n, k = tau.shape[0], f.rank
     i, j = triangle(k)
-    table = pack(f.W[:, :, None] * f.W[:, None, :] + f.C)
+    table = f.second
     if sparse.issparse(tau):
         V, b = np.ascontiguousarray((tau @ table).T), np.ascontiguousarray((nu @ f.W).T)
     else:
@@ -217,10 +251,11 @@ def factor_sums(
     return FactorSums(count, np.asarray(tau.T @ second.T), np.asarray(nu.T @ t.T), second.sum(axis=1))
 
 
-def signal(rows: Rows, q: Posterior, f: Factors, take: Take = fresh) -> tuple[Array, Array]:
-    """Mean and variance of w_j't_i at the observed cells."""
-    products = doubled(pack(f.W[:, :, None] * f.W[:, None, :]), f.rank)
-    m, v = rows.pairs(q.t, f.W, take, "mean"), rows.pairs(q.V, products, take, "variance")
+def signal(
+    rows: Rows, q: Posterior, f: Factors, take: Take = fresh, *, single: bool = False
+) -> tuple[Array, Array]:
+    """Mean and variance of w_j't_i at the observed cells, the latter with seven digits if ``single``."""
+    m, v = rows.pairs(q.t, f.W, take, "mean"), rows.pairs(q.V, f.outer, take, "variance", single=single)
     return m, np.maximum(v, 0.0, out=v)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,21 @@ from scipy import sparse
 
 from .._random import generator
 from ..factor import eigh
-from ._em import Trace, fit_ep
+from ._em import Trace, fit_ep, noise_edge
 from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
 from ._passes import DaskRows, LocalRows, Passes
+from ._rank import MOST, best_rank, unclear
 from ._step import Block, State, level_means, start_sites, start_table, step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
+START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
+_GENEROUS_ROUNDS = 4
+_DETERMINED = 0.03  # noise of a column that others determine
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -29,7 +34,8 @@ _PRINCIPAL = 2  # rounds of principal factors
 class CopulaModel:
     """A fitted copula: factors and chain, g of every column, and what calibrates intervals.
 
-    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others.
+    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others,
+    ``rank`` the factors that can be told from noise, which may be fewer than those that predict best.
     """
 
     state: State
@@ -39,6 +45,8 @@ class CopulaModel:
     cells: Array
     loose: Array
     traces: tuple[Trace, ...]
+    rank: int = 0
+    n_jobs: int = 1
 
     @property
     def factors(self) -> Factors:
@@ -51,24 +59,35 @@ def most_factors(p: int) -> int:
     return max(int(p + 0.5 - np.sqrt(2 * p + 0.25)), 1)
 
 
-def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
-    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table."""
+def start_factors(passes: Passes, chain: Chain, k: int, rng: Any, cells: Array | None = None) -> Factors:
+    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table.
+
+    With the ``cells`` of the columns at most k, those that may be more than noise.
+    """
     p = len(chain.kinds)
     if p <= _NARROW:
         products, counts = passes.total(_pair_sums, chain)
-        W = principal_factors(products, counts, k)
+        if cells is None:
+            W = principal_factors(products, counts, k)
+        else:
+            W = generous_factors(products, counts, k, cells)
     else:
         W = leading_vectors(passes, chain, k, rng)
     length = np.einsum("pi,pi->p", W, W)
     W = W * np.sqrt(np.minimum(1.0, 0.98 / np.maximum(length, 1e-12)))[:, None]
-    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+    return Factors(W, np.tile(1e-3 * np.eye(W.shape[1]), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+
+
+def _correlations(products: Array, counts: Array) -> Array:
+    """Pairwise correlations, from sums of products of latent means over rows that have both columns."""
+    R = products / np.maximum(counts, 1.0)
+    scale = np.sqrt(np.maximum(np.diag(R), 1e-12))
+    return np.asarray(R / np.outer(scale, scale))
 
 
 def principal_factors(products: Array, counts: Array, k: int) -> Array:
     """Loadings of k factors from sums of products of latent means over rows that have both columns."""
-    R = products / np.maximum(counts, 1.0)
-    scale = np.sqrt(np.maximum(np.diag(R), 1e-12))
-    R /= np.outer(scale, scale)
+    R = _correlations(products, counts)
     noise = np.full(len(R), 0.3)
     for _ in range(_PRINCIPAL):
         np.fill_diagonal(R, 1.0 - noise)
@@ -76,6 +95,36 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
         W = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
     return np.asarray(W[:, ::-1], dtype=np.float64)
+
+
+def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Array:
+    """Loadings of at most k factors; the noise is what the strong ones leave, so that chance is not taken for signal.
+
+    Errors of the correlations, of variances 1/n_ij, alone have eigenvalues up to 2 s, s^2 = p mean(1/n_ij). Strong are factors
+    of more than 3 s. The others come from the correlations that these leave, in units of the noise; they begin with
+    ``START_SHARE`` of `noise_edge`, from where what is real grows fast: EM multiplies a small one by (1 + l)^2, l what it
+    truly adds. Where a column surely (2 s < 1) has nearly no noise, what is weak in the correlations is not weak beside the
+    noise: all k factors come from the correlations.
+    """
+    R = _correlations(products, counts)
+    chance = np.sqrt(len(R) * float(np.mean(1.0 / np.maximum(counts, 1.0))))
+    noise, strong = np.full(len(R), 0.3), 0
+    for _ in range(_GENEROUS_ROUNDS):
+        np.fill_diagonal(R, 1.0 - noise)
+        values, vectors = eigh(R, k, what="the matrix of correlations")
+        strong = max(int(np.count_nonzero(values > 3 * chance)), 1)
+        W = vectors[:, ::-1][:, :strong] * np.sqrt(np.maximum(values[::-1][:strong], 0.0))
+        noise = np.clip(1.0 - np.einsum("pi,pi->p", W, W), 0.02, 1.0)
+    if noise.min() < _DETERMINED and 2 * chance < 1:
+        return principal_factors(products, counts, k)
+    if strong < k:
+        sd, least = np.sqrt(noise), START_SHARE * noise_edge(len(R), cells)
+        rest = (R - W @ W.T) / np.outer(sd, sd)
+        np.fill_diagonal(rest, 0.0)
+        values, vectors = eigh(rest, k - strong, what="the matrix of correlations")
+        weak = vectors[:, values > least][:, ::-1] * sd[:, None] * np.sqrt(least)
+        W = np.hstack([W, weak])
+    return np.asarray(W, dtype=np.float64)
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
@@ -144,13 +193,15 @@ def fit_copula(
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
     if not p:
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
-        return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())
+        return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), (), k)
     passes = rows.passes(chain, k)
-    factors = start_factors(passes, chain, k, rng)
+    cells = np.array([column.counts.sum() for column in values])
+    counted = n_components is None and method == "ep"
+    factors = start_factors(passes, chain, k, rng, cells if counted else None)
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
-    cells = np.array([column.counts.sum() for column in values])
+    rank = 0
     if method == "paper":
         passes.update(_start_paper, state)
         state, traces = fit_paper(
@@ -162,20 +213,32 @@ def fit_copula(
         )
     else:
         passes.update(_start_ep, state)
-        state, traces, loose = fit_ep(
+        run = partial(
+            fit_ep,
             lambda s, knots: passes.update(step, s, knots),
-            state,
-            cells,
+            cells=cells,
             common=common,
-            auto_rank=n_components is None,
             tol=tol,
             max_iter=max_iter,
             tick=tick,
         )
+        state, traces, loose = run(state, auto_rank=counted)
+        rank, most = state.factors.rank, min(most_factors(p), MOST)
+        if counted and rank < most and unclear(state.factors, cells):
+            starts = partial(start_factors, chain=chain, rng=rng)
+            k = best_rank(passes, state, starts, most, common=common, tol=tol)
+            if k > rank:
+                state = replace(state, factors=starts(passes, k=k))
+                passes.update(_start_ep, state)
+                state, more, loose = run(state, auto_rank=False)
+                traces += more
         columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
+    rank = rank or state.factors.rank
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
-    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))
+    return CopulaModel(
+        state, columns, names, method, cells, loose, tuple(traces), rank, getattr(rows, "n_jobs", 1)
+    )
 
 
 def principal(f: Factors) -> Factors:

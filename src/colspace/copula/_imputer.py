@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
 from ._fit import CopulaModel, fit_copula
 from ._kinds import check_seen, choose_kinds, orders_of
-from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
+from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
 from ._predict import (
     draws,
     explained,
@@ -51,7 +51,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of factors. "auto" fits a generous number with shrunken loadings and counts those that remain.
+        Number of factors. "auto" fits a generous number with shrunken loadings and keeps those that can be told from noise
+        (``rank_``). Where rows are few for the columns and strengths go on into the noise, numbers above it are compared on a
+        tenth of the cells, hidden from a fit, and the best is used (``n_components_``).
     method : {"ep", "paper"}, default="ep"
         "ep": expectation propagation, empirical-Bayes loadings, marginals learned with the factors. "paper": the published EM with
         empirical marginals.
@@ -72,6 +74,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Start from the loadings of the last fit where their shape is the same.
     random_state : int, RandomState or None, default=None
         Of the randomised SVD that starts the loadings.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows of a table in memory, in fit and in all that is asked of the fitted imputer; None: one, -1:
+        all cores. The results are the same to the last bit. The rows of a Dask collection are its scheduler's.
     verbose : bool, default=False
         Draw a progress bar on a terminal.
 
@@ -86,6 +91,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         W W' + diag(noise): the latent correlation.
     kinds_ : tuple of str
     n_components_ : int
+        Factors in use.
+    rank_ : int
+        Factors that can be told from noise; fewer than ``n_components_`` where more of them predict hidden cells better.
     n_iter_ : int
         Iterations of all rounds.
 
@@ -120,6 +128,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "max_iter": [whole(1)],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
         "verbose": ["boolean"],
     }
 
@@ -135,6 +144,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         max_iter: int = 200,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -146,6 +156,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -225,7 +236,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "are needed to learn from; give more rows, or larger weights"
             )
             raise ValueError(msg)
-        return weighted_rows(values, weight), layout
+        return weighted_rows(values, weight, count_jobs(self.n_jobs)), layout
 
     def _store(
         self,
@@ -243,9 +254,12 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._model, self._layout, self._active = model, layout, active
-        self._seen = tuple(column.values for column in distinct)
+        self._seen = tuple(  # of numbers nothing is asked that needs all their values
+            column.values if kind in ("ordinal", "binary", "constant") else column.values[:0].copy()
+            for column, kind in zip(distinct, kinds, strict=True)
+        )
         self.kinds_ = kinds
-        self.n_components_ = f.rank
+        self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
         self.loadings_ = np.zeros((p, f.rank))
         self.loadings_[active] = f.W
@@ -390,8 +404,6 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def _tolerance(method: str, kinds: tuple[str, ...], rank: int | None) -> float:
     if method == "paper":
         return 1e-2
-    if rank is None:
-        return 1e-3
     levels = sum(kind != "continuous" for kind in kinds)
     return 4e-3 if 2 * levels >= len(kinds) else 2e-3
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 
 from .._rows import dask_partitions, named_partition
 from .._validation import assert_finite, checked_weights
 from ..moments import QuantileSummary
-from ._encode import cell_quantiles, distinct_values, rows_per_block, training_block
+from ._encode import cell_quantiles, distinct_values, is_thin, rows_per_block, training_block
 from ._estep import Array, Factors, Index, Work
 from ._marginals import Chain, Distinct
 from ._step import Block, State
@@ -27,21 +30,63 @@ _FAN_IN = 8  # sums that are added at once
 class Passes:
     """Passes over blocks of rows, whose sites change from one pass to the next."""
 
-    def __init__(self, blocks: Sequence[Block], work: Work | None = None) -> None:
+    def __init__(self, blocks: Sequence[Block], work: Work | None = None, pool: Any = None) -> None:
         self.blocks = list(blocks)
         self.work = work or Work()
+        self.pool = pool
+
+    def fork(self) -> Passes:
+        """Passes over the same blocks, whose changes these do not see."""
+        return Passes(self.blocks, self.work, self.pool)
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
-        return _sum([function(block, *args, self.work) for block in self.blocks])
+        return _sum([found for _, found in self._each(function, args)])
 
     def update(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)[1]``; the blocks become what comes first."""
         total = None
-        for i, block in enumerate(self.blocks):
-            self.blocks[i], sums = function(block, *args, self.work)
+        for i, (block, sums) in self._each(function, args):
+            self.blocks[i] = block
             total = sums if total is None else total + sums
         return total
+
+    def _each(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+        """What comes of each block, in their order, whatever thread did it."""
+        if self.pool is None:
+            for i, block in enumerate(self.blocks):
+                yield i, function(block, *args, self.work)
+            return
+        yield from in_threads(
+            self.pool, lambda i: function(self.blocks[i], *args, _work()), range(len(self.blocks))
+        )
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Threads: None is one, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        msg = "n_jobs=0 must be a number of threads: at least 1, None for one, or -1 for all cores"
+        raise ValueError(msg)
+    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
+def thread_pool(n_jobs: int) -> ThreadPoolExecutor | None:
+    """Threads for blocks, None for the caller's own; they end when the pool is no longer in use."""
+    return None if n_jobs == 1 else ThreadPoolExecutor(n_jobs, thread_name_prefix="colspace")
+
+
+def in_threads(
+    pool: ThreadPoolExecutor, function: Callable[[Any], Any], items: Sequence[Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Items with what the function makes of them, in order; a few are ahead of what is asked for."""
+    ahead = 2 * pool._max_workers
+    waiting = [pool.submit(function, item) for item in items[:ahead]]
+    for i, item in enumerate(items):
+        found = waiting[i].result()
+        waiting[i] = None  # type: ignore[call-overload]
+        if i + ahead < len(items):
+            waiting.append(pool.submit(function, items[i + ahead]))
+        yield item, found
 
 
 class Blocks(list[Block]):
@@ -65,6 +110,10 @@ class DaskPasses(Passes):
     def __init__(self, parts: Sequence[Any], chain: Chain) -> None:
         self.parts = _spread(parts)
         self.chain = chain
+
+    def fork(self) -> DaskPasses:
+        """Passes over the same blocks, whose changes these do not see."""
+        return copy(self)
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
@@ -205,6 +254,7 @@ class LocalRows:
 
     X: Any
     weight: Array | None = None
+    n_jobs: int = 1
 
     def columns(self, kept: Index) -> LocalRows:
         """Some of the columns."""
@@ -216,7 +266,7 @@ class LocalRows:
 
     def blocks(self, chain: Chain, k: int) -> Blocks:
         """Blocks of rows small enough for the cache."""
-        size = rows_per_block(len(chain.kinds), k)
+        size = rows_per_block(len(chain.kinds), k, thin=is_thin(self.X))
         blocks = Blocks()
         for a in range(0, self.X.shape[0], size):
             some = slice(a, a + size)
@@ -226,7 +276,7 @@ class LocalRows:
 
     def passes(self, chain: Chain, k: int) -> Passes:
         """Passes over them."""
-        return Passes(self.blocks(chain, k))
+        return Passes(self.blocks(chain, k), pool=thread_pool(self.n_jobs))
 
 
 @dataclass(frozen=True)
@@ -270,12 +320,12 @@ def _compact(summary: QuantileSummary | None) -> QuantileSummary | None:
     return None if summary is None else summary.compact()
 
 
-def weighted_rows(X: Any, weight: Array | None) -> LocalRows:
+def weighted_rows(X: Any, weight: Array | None, n_jobs: int = 1) -> LocalRows:
     """Rows without those of weight zero."""
     if weight is None or weight.all():
-        return LocalRows(X, weight)
+        return LocalRows(X, weight, n_jobs)
     kept = np.flatnonzero(weight)
-    return LocalRows(X[kept], weight[kept])
+    return LocalRows(X[kept], weight[kept], n_jobs)
 
 
 def dask_rows(X: Any, weight: Any, layout: Layout) -> DaskRows:

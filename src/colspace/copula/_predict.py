@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ._encode import KnownRows, by_column, known_rows, rows_per_block
@@ -29,6 +30,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
+from ._solved import remembered
 from ._step import DAMPING, Block, level_means, start_sites
 from ._truncated import log_mass
 
@@ -155,20 +157,33 @@ class Gaps:
 
 def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
     """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
-    p, f = len(model.columns), model.factors
-    size = rows_per_block(p, f.rank)
-    none = np.zeros(0)
-    for a in range(0, X.shape[0], size):
-        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
-        q = row_laws(known, model).posterior
+    f, none = model.factors, np.zeros(0)
+    for some, q in solved_rows(X, model):
         mean = f.W @ q.t.T
         sd = np.sqrt(latent_variance(q, f)).T if spread else None
-        missing = np.ones(mean.shape, dtype=bool)
-        missing[known.rows.column, known.rows.row] = False
-        for j, gone in enumerate(missing):
+        for j, gone in enumerate(_missing(X[some]).T):
             rows = np.flatnonzero(gone)
             if len(rows):
-                yield Gaps(j, a + rows, mean[j, rows], none if sd is None else sd[j, rows])
+                yield Gaps(j, some.start + rows, mean[j, rows], none if sd is None else sd[j, rows])
+
+
+def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
+    """Blocks of rows with the law of their factors, solved once for all that is asked of one table after another."""
+
+    def solve(rows: slice) -> Posterior:
+        known = known_rows(X[rows], model.state.chain, model.columns, model.labels)
+        return row_laws(known, model).posterior
+
+    return remembered(X, model, solve)
+
+
+def _missing(X: Any) -> NDArray[np.bool_]:
+    if not hasattr(X, "tocoo"):
+        return np.isnan(X)
+    out = np.ones(X.shape, dtype=bool)
+    cells = X.tocoo()
+    out[cells.row, cells.col] = False
+    return out
 
 
 def dense(X: Any) -> Array:
@@ -221,8 +236,8 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
     lower, upper = dense(X), dense(X)
     for gap in gaps(X, model):
         column = model.columns[gap.column]
-        for table, end in zip((lower, upper), interval_ends(gap, model, level), strict=True):
-            x = column.values(end)
+        ends = column.values(np.concatenate(interval_ends(gap, model, level)))
+        for table, x in zip((lower, upper), np.split(ends, 2), strict=True):
             table[gap.rows, gap.column] = np.clip(x, *column.limits) if clip else x
     return lower, upper
 
@@ -268,8 +283,10 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
             p = column.probabilities(gap.mean, gap.sd)
             out[gap.rows, gap.column] = p[np.arange(len(level)), level]
         else:
-            low, high = interval_ends(gap, model, 0.95)
-            found.append((gap, column.values(high) - column.values(low), column.values(gap.mean)))
+            low, high, x = np.split(
+                column.values(np.concatenate([*interval_ends(gap, model, 0.95), gap.mean])), 3
+            )
+            found.append((gap, high - low, x))
     largest = [max(d.max(), np.abs(x).max()) for _, d, x in found]
     unit = max(largest, default=1.0) or 1.0  # squares stay finite
     squares = [(gap, (d / unit) ** 2, (x / unit) ** 2) for gap, d, x in found]
@@ -295,13 +312,9 @@ def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, 
     out = [dense(X) for _ in range(n_samples)]
     root = np.linalg.cholesky(f.C + 1e-15 * np.eye(k))
     loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
-    size = rows_per_block(p, k)
-    for a in range(0, X.shape[0], size):
-        known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
-        q = row_laws(known, model).posterior
+    for some, q in solved_rows(X, model):
+        a, missing = some.start, _missing(X[some])
         spread = np.linalg.cholesky(unpack(q.V, k))
-        missing = np.ones((known.rows.n, p), dtype=bool)
-        missing[known.rows.row, known.rows.column] = False
         for table, W in zip(out, loadings, strict=True):
             t = q.t + np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
             z = t @ W.T + np.sqrt(f.noise) * rng.standard_normal(missing.shape)
@@ -350,11 +363,5 @@ def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
 
 def latent_means(X: Any, model: CopulaModel) -> Array:
     """E[t | observed] of every row."""
-    size = rows_per_block(len(model.columns), model.factors.rank)
-    parts = [
-        row_laws(
-            known_rows(X[a : a + size], model.state.chain, model.columns, model.labels), model
-        ).posterior.t
-        for a in range(0, X.shape[0], size)
-    ]
+    parts = [q.t for _, q in solved_rows(X, model)]
     return np.vstack([np.zeros((0, model.factors.rank)), *parts])

@@ -36,7 +36,7 @@ DAMPING = 0.7  # of the sites of a row, which are all changed at once
 class Block:
     """Observed cells of some rows. ``exact`` and ``censored`` are positions among the cells: the former have a node
     and the way to the next one, the latter a level; ``tau`` and ``nu`` are the sites of the censored ones. ``weight``
-    is that of each row, None when all count once.
+    is that of each row, None when all count once; ``held`` are cells of the same rows that take no part.
     """
 
     rows: Rows
@@ -48,6 +48,7 @@ class Block:
     tau: Array
     nu: Array
     weight: Array | None = None
+    held: Block | None = None
 
     @cached_property
     def on_knots(self) -> bool:
@@ -116,6 +117,15 @@ def exact_z(block: Block, chain: Chain, take: Take = fresh) -> Array:
     return z
 
 
+def site_tables(block: Block, state: State, take: Take = fresh) -> tuple[Any, Any]:
+    """Tables of the sites of all cells at the noise of the state."""
+    f, rows = state.factors, block.rows
+    tau, nu = np.divide(1.0, f.noise[rows.column]), np.zeros(len(rows.column))
+    nu[block.exact] = exact_z(block, state.chain, take) * tau[block.exact]
+    tau[block.censored], nu[block.censored] = block.tau, block.nu
+    return rows.table(tau, take, "tau table"), rows.table(nu, take, "nu table")
+
+
 def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[Block, Sums]:
     """One pass over a block: sums at its present sites, and the sites after them.
 
@@ -140,7 +150,7 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
     noise, loose = np.zeros(p), np.zeros(p)
     new_tau, new_nu = block.tau, block.nu
     if len(block.censored) or knots:
-        m, v = signal(rows, q, f, take)
+        m, v = signal(rows, q, f, take, single=True)
         if len(block.exact):
             centre, spread = some.of(m, "m"), some.of(v, "v")
             if len(block.censored):

@@ -124,11 +124,13 @@ def encode_table(X: Any, layout: Layout) -> Array | sparse.csr_array:
         raise ValueError(msg)
     if source.container == "sparse":
         return _encode_sparse(source.data, layout)
-    kind = source.data.dtype.kind if source.container == "numpy" else "O"
+    found = _float_frame(source, layout)
+    data = source.data if found is None else found
+    kind = data.dtype.kind if source.container == "numpy" or found is not None else "O"
     if kind in "fiub" and {c.values for c in layout.codecs} <= {*NUMBERS} - (
         {"bool"} if kind != "b" else set()
     ):
-        values: Array = source.data.astype(np.float64, copy=False)
+        values: Array = data.astype(np.float64, copy=False)
         for j in np.flatnonzero(np.isinf(values).any(axis=0))[:1]:
             refuse_infinity(layout.labels[j])
         return values
@@ -152,6 +154,13 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
         return out
     if source.container == "numpy":
         return _decode_array(new, source, layout)
+    old = _float_frame(source, layout)
+    if old is not None:
+        whole = nw.get_native_namespace(X).DataFrame(
+            np.where(np.isnan(old), new, old), index=X.index, columns=X.columns
+        )
+        whole.attrs.update(X.attrs)
+        return whole
     columns = []
     for j, (codec, label) in enumerate(zip(layout.codecs, layout.labels, strict=True)):
         where = np.flatnonzero(np.isnan(_encode(source.column(j), codec, label)))
@@ -194,6 +203,17 @@ class _Source:
         if self.container != "numpy" and getattr(column.to_native(), "dtype", None) == object:
             return np.asarray(column.to_native(), dtype=object)
         return column
+
+
+def _float_frame(source: _Source, layout: Layout) -> Array | None:
+    """The values of a pandas frame all of whose columns are plain float64 without levels, at once; else None."""
+    if source.container != "pandas" or any(c.levels or c.values == "bool" for c in layout.codecs):
+        return None
+    frame = source.data.to_native()
+    if type(frame) is not nw.get_native_namespace(frame).DataFrame:
+        return None
+    float64 = np.dtype(np.float64)
+    return frame.to_numpy() if all(dtype is float64 for dtype in frame.dtypes.array) else None
 
 
 def _open(X: Any) -> _Source:
@@ -349,6 +369,9 @@ def _objects(values: Array, codec: Codec) -> NDArray[np.object_]:
 def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
     out = np.array(source.data)
     missing = absent(out) if out.dtype.kind in "fO" else np.zeros(out.shape, dtype=bool)
+    if out.dtype.kind == "f" and not any(codec.levels for codec in layout.codecs):
+        np.copyto(out, new, where=missing, casting="same_kind")
+        return out
     for j in np.flatnonzero(missing.any(axis=0)):
         codec, where = layout.codecs[j], missing[:, j]
         if out.dtype == object:
