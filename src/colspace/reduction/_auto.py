@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from .._blocks import Blocks
 from ..factor import break_ties, eigh
+from ._auto_errors import KernelGradients, auto_left_out
+from ._auto_groups import FOLDS, GroupParts, LinearGroupPlan, choose_deal, group_bytes
 from ._auto_linear import BlockPlan, Ridges, learn_ridges, linear_parts
-from ._auto_parts import FOLDS, kernel_part, moments_part
+from ._auto_parts import Residuals, kernel_part, moments_of, residual_sums
 from ._auto_rows import RowKeys, RowSample, SamplePlan
 from ._joint_fit import Solution
 from ._ridge import Ridge
@@ -27,7 +29,7 @@ _ALPHAS = (0.0, 0.5, 2.0)
 _CHOICE_ROWS = 400
 
 
-def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
+def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0, n_groups: int | None = None) -> Solution:
     r"""Directions per block from three to five passes over the rows and a kernel regression on a sample of them.
 
     With :math:`a = (S + \lambda)^{-1/2} x` per block, :math:`\lambda` the ridge of least leave-one-out error, the directions are
@@ -40,11 +42,23 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
     steps, alpha = choose_variant(source, blocks, ridges, sample, r)
     if steps:
         ridges = learn_ridges(source, blocks, steps)
-    linear = linear_parts(ridges, block_sums(source, ridges), r, alpha)
-    gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
-    moments, v_moments = None, 0.0
-    if sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4:
-        moments, v_moments = moments_part(source, ridges.blocks, ridges.joint, ridges.response, keys, r)
+    together = block_sums(source, ridges)
+    linear = linear_parts(ridges, together, r, alpha)
+    gradients, v_kernel, kernel = kernel_part(
+        sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths
+    )
+    rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
+    second = rows.size <= ridges.count / 4
+    deal, note = choose_deal(
+        n_groups, group_bytes(rows.size, ridges.n_responses, second=second), source, sample
+    )
+    moments, v_moments, noise, groups = None, 0.0, None, GroupParts({})
+    if second:
+        sums = residual_sums(source, rows, keys, deal)
+        moments, v_moments = moments_of(source, rows, keys, r, sums)
+        noise, groups = (None if moments is None else sums.noise), sums.groups
+    elif deal is not None:
+        groups = source.reduce(LinearGroupPlan(rows, keys, deal, rows.size))
     loadings, values = [], []
     for b, ridge in enumerate(ridges.blocks):
         G = stack(
@@ -58,6 +72,25 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
         L, found = leading_loadings(G, ridge, r)
         loadings.append(L)
         values.append(found)
+    left = auto_left_out(
+        groups,
+        deal,
+        note,
+        sample,
+        loadings,
+        ridges=ridges,
+        unit=source.unit,
+        r=r,
+        alpha=alpha,
+        blocks=together,
+        kernel=None if kernel is None or deal is None else KernelGradients(kernel, sample.weights),
+        v_kernel=v_kernel,
+        v_moments=v_moments,
+        noise=noise,
+        fill=_FILL,
+        sampled=rows.coordinates(sample.X),
+        weights=sample.weights,
+    )
     q = ridges.n_responses
     spoken = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
     return Solution(
@@ -71,6 +104,7 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
         solver="exact",
         ridges=[ridge.ridge for ridge in ridges.blocks],
         parts={"linear": spoken / q, "gradients": v_kernel / q, "moments": v_moments / q},
+        left=left,
     )
 
 

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._rows import CHUNK_BYTES
 from ..factor import eigh
-from ..moments import TripleMoments, TriplePlan, centre, weighted_gram
+from ..moments import TripleMoments, centre, weighted_gram
+from ._auto_groups import FOLDS, GroupParts, RowDeal, group_parts, parts_of, whitened_plan
 from ._auto_rows import RowKeys, RowSample
-from ._gradient import fit_kernel
+from ._gradient import KernelFit, fit_kernel
 from ._ridge import ResponseMap, Ridge
 from ._source import Source
 
 Array = NDArray[np.float64]
 
-FOLDS = 5
-
 
 def kernel_part(
     sample: RowSample, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, widths: Sequence[int]
-) -> tuple[list[Array] | None, float]:
-    """Gradient products of the residual's kernel regression per block (trace one in all), and what it explains."""
+) -> tuple[list[Array] | None, float, KernelFit | None]:
+    """Gradient products of the residual's kernel regression per block (trace one in all), what it explains, and it."""
     X, w = sample.X, sample.weights
     R = joint.path.loo(X, response(sample.Y))[0][:, 0]
     R = R - w @ R / w.sum()
     parts = [ridge.axes.coordinates(X) / np.sqrt(width) for ridge, width in zip(ridges, widths, strict=True)]
     fit = fit_kernel(np.hstack(parts), R, w)
     if fit is None:
-        return None, 0.0
+        return None, 0.0, None
     q = R.shape[1]
     explained = float(q) * max(float(np.sum(w[:, None] * R**2)) / (w.sum() * q) - fit.error, 0.0)
     if explained == 0.0:
-        return None, 0.0
+        return None, 0.0, None
     products = fit.gradient_products(w)
     found, start = [], 0
     for ridge, width, part in zip(ridges, widths, parts, strict=True):
@@ -43,7 +45,7 @@ def kernel_part(
         found.append(products[block, block] / width * ridge.root * ridge.root[:, None])
         start = block.stop
     trace = sum(np.trace(G) for G in found)
-    return ([G / trace for G in found], explained) if trace > 0 else (None, 0.0)
+    return ([G / trace for G in found], explained, fit) if trace > 0 else (None, 0.0, None)
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,45 @@ class Residuals:
         ]
         return np.hstack(whitened), error[:, 0]
 
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return sum(len(ridge.axes.values) for ridge in self.ridges)
+
+    def coordinates(self, X: Any) -> Array:
+        """Whitened coordinates alone."""
+        return np.hstack([ridge.axes.coordinates(X) / ridge.root for ridge in self.ridges])
+
 
 @dataclass(frozen=True)
 class ResidualSums:
-    """Moments of residuals with whitened coordinates, by fold, and the sum of |r|^2 |a|^2 a a'."""
+    """Moments of residuals with whitened coordinates, by fold, the sum of |r|^2 |a|^2 a a', and sums of groups of rows.
+
+    Groups that lie within folds stand for these, and ``folds`` is empty.
+    """
 
     folds: tuple[TripleMoments, ...]
     noise: Array
+    groups: GroupParts = field(default_factory=lambda: GroupParts({}))
 
     def __add__(self, other: ResidualSums) -> ResidualSums:
         folds = tuple(a + b for a, b in zip(self.folds, other.folds, strict=True))
-        return ResidualSums(folds, self.noise + other.noise)
+        return ResidualSums(folds, self.noise + other.noise, self.groups + other.groups)
+
+    def absorb(self, other: ResidualSums) -> ResidualSums:
+        """``self + other`` in the arrays of ``self``, a sum that nobody else holds."""
+        folds = tuple(a.absorb(b) for a, b in zip(self.folds, other.folds, strict=True))
+        noise = np.add(self.noise, other.noise, out=self.noise)
+        return ResidualSums(folds, noise, self.groups.absorb(other.groups))
+
+    def by_fold(self) -> list[TripleMoments]:
+        """Moments of the folds."""
+        if self.folds:
+            return list(self.folds)
+        groups = self.groups.parts
+        some = next(iter(groups.values())).moments
+        inside = [[groups[i].moments for i in sorted(groups) if i % FOLDS == k] for k in range(FOLDS)]
+        return [reduce(add, parts) if parts else some - some for parts in inside]
 
 
 @dataclass(frozen=True)
@@ -82,21 +112,26 @@ class ResidualPlan:
     rows: Residuals
     keys: RowKeys
     size: int
+    deal: RowDeal | None = None
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> ResidualSums:
         """Statistic of one chunk."""
         A, R = self.rows(X, Y)
-        w = np.ones(len(A)) if weights is None else weights
-        whole = ((0, 0),)
-        plan = TriplePlan(
-            (slice(0, self.size),), None, np.zeros(self.size), np.zeros(R.shape[1]), whole, whole
-        )
-        fold = self.keys(X, Y) % np.uint64(FOLDS)
-        parts = tuple(
-            plan(A[fold == k], R[fold == k], None if weights is None else w[fold == k]) for k in range(FOLDS)
-        )
-        noise = w * np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A)
-        return ResidualSums(parts, weighted_gram(A, noise))
+        keys = self.keys(X, Y)
+        plan = whitened_plan(self.size, R.shape[1], second=True)
+        folds: tuple[TripleMoments, ...] = ()
+        if self.deal is None or not self.deal.nested:
+            number = (keys % np.uint64(FOLDS)).astype(np.intp)
+            folds = tuple(
+                plan(A[rows], R[rows], None if weights is None else weights[rows])
+                for _, rows in parts_of(number, FOLDS)
+            )
+        groups = GroupParts({})
+        if self.deal is not None:
+            V = self.rows.response(Y)
+            groups = group_parts(self.deal(X, keys), self.deal, plan, A, R, V, weights)
+        noise = np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A)
+        return ResidualSums(folds, weighted_gram(A, noise if weights is None else weights * noise), groups)
 
 
 @dataclass(frozen=True)
@@ -130,19 +165,32 @@ class FormPlan:
 def moments_part(
     source: Source, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, keys: RowKeys, r: int
 ) -> tuple[list[Array] | None, float]:
-    """Second moments of the residual per block (debiased, trace one in all), and what their forms explain."""
+    """Second moments of the residual per block (debiased, trace one each), and what their forms explain."""
     rows = Residuals(tuple(ridges), joint, response)
-    size = sum(len(ridge.axes.values) for ridge in ridges)
-    sums = source.reduce(ResidualPlan(rows, keys, size))
-    total = sums.folds[0]
-    for part in sums.folds[1:]:
-        total = total + part
+    return moments_of(source, rows, keys, r, residual_sums(source, rows, keys))
+
+
+def residual_sums(
+    source: Source, rows: Residuals, keys: RowKeys, deal: RowDeal | None = None
+) -> ResidualSums:
+    """One pass; groups have chunks as many times longer as they are more than folds."""
+    size = rows.size
+    chunk = None if deal is None else -(-deal.k // FOLDS) * max(256, CHUNK_BYTES // (8 * (size + 1)))
+    return source.reduce(ResidualPlan(rows, keys, size, deal), chunk=chunk)
+
+
+def moments_of(
+    source: Source, rows: Residuals, keys: RowKeys, r: int, sums: ResidualSums
+) -> tuple[list[Array] | None, float]:
+    """``moments_part`` from the sums of its first pass."""
+    ridges, folds = rows.ridges, sums.by_fold()
+    total = reduce(add, folds)
     ones = np.ones(len(total.y))
     c = centre(total, y_scale=ones)
     H = c.triple[0, 0]
     n = total.count
     directions, values, means = [], [], []
-    for part in sums.folds:
+    for part in folds:
         train = centre(total - part, y_scale=ones)
         found = [_leading_forms(h, train.covariance[0, 0], 2 * r) for h in train.triple[0, 0]]
         directions.append(tuple(f[0] for f in found))

@@ -38,11 +38,12 @@ class RowKeys:
         with np.errstate(over="ignore"):
             key = np.full(len(V), self.seed + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             for part in parts:
-                key = _mixed(key ^ (part.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+                key = mixed(key ^ (part.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
         return key
 
 
-def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Keys whose bits are mixed again."""
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return key ^ (key >> np.uint64(31))
@@ -60,26 +61,34 @@ def standard_norms(X: Any, mean: Array, inverse: Array) -> Array:
 
 @dataclass(frozen=True)
 class RowSample:
-    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``."""
+    """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``.
+
+    ``copies`` is how many rows of the table each of them stands for.
+    """
 
     keys: NDArray[np.uint64]
     X: Array
     Y: Array
     weights: Array
+    copies: Array
 
     @classmethod
-    def of(cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array) -> RowSample:
+    def of(
+        cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array, copies: Array | None = None
+    ) -> RowSample:
         """The sample of some rows; equal ones become one."""
+        copies = np.ones(len(keys)) if copies is None else copies
         order = np.argsort(keys, kind="stable")
-        keys, X, Y, weights = keys[order], X[order], Y[order], weights[order]
+        keys, X, Y, weights, copies = keys[order], X[order], Y[order], weights[order], copies[order]
         again = np.zeros(len(keys), dtype=bool)
         near = np.flatnonzero(keys[1:] == keys[:-1]) + 1
         same = np.abs(X[near] - X[near - 1]) <= 1e-9 * np.abs(X).max(axis=0, initial=0.0)  # but for rounding
         again[near] = same.all(axis=1) & (Y[near] == Y[near - 1]).all(axis=1)
         first = np.flatnonzero(~again)
-        weights = np.add.reduceat(weights, first) if len(first) else weights
+        if len(first):
+            weights, copies = np.add.reduceat(weights, first), np.add.reduceat(copies, first)
         kept = first[:KERNEL_ROWS]
-        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)])
+        return cls(keys[kept], X[kept], Y[kept], weights[: len(kept)], copies[: len(kept)])
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -87,6 +96,7 @@ class RowSample:
             np.concatenate([self.X, other.X]),
             np.concatenate([self.Y, other.Y]),
             np.concatenate([self.weights, other.weights]),
+            np.concatenate([self.copies, other.copies]),
         )
 
 
@@ -100,7 +110,7 @@ class SamplePlan:
         """Statistic of one chunk."""
         keys = self.keys(X, Y)
         if not len(keys):
-            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0))
+            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0), np.zeros(0))
         w = np.ones(len(Y)) if weights is None else weights
         different = np.unique(keys)  # copies of a row share its key
         kept = np.flatnonzero(keys <= different[min(KERNEL_ROWS, len(different)) - 1])

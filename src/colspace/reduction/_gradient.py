@@ -21,7 +21,10 @@ RIDGES = 10.0 ** np.linspace(-5.0, 1.0, 13)
 
 @dataclass(frozen=True)
 class KernelFit:
-    """A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error."""
+    r"""A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error.
+
+    ``inverse`` is the lower triangle of :math:`(W^{1/2} K W^{1/2} + \lambda)^{-1}`.
+    """
 
     rows: Array
     coefficients: Array
@@ -29,6 +32,12 @@ class KernelFit:
     kernel: Array
     error: float
     ridge: float
+    inverse: Array
+
+    def gradient(self, alpha: Array) -> Array:
+        """Gradients at every row for these coefficients."""
+        K = self.kernel * alpha
+        return 2 * self.gamma * (K @ self.rows - K.sum(axis=1)[:, None] * self.rows)
 
     def gradient_products(self, weights: Array) -> Array:
         r"""E[g g'] summed over responses, with :math:`g = 2\gamma \sum_i \alpha_i k(x, x_i)(x_i - x)` at every row."""
@@ -36,9 +45,7 @@ class KernelFit:
         total = np.zeros((p, p))
         share = np.sqrt(weights / weights.sum())
         for alpha in self.coefficients.T:
-            K = self.kernel * alpha
-            G = 2 * self.gamma * (K @ self.rows - K.sum(axis=1)[:, None] * self.rows)
-            G *= share[:, None]
+            G = self.gradient(alpha) * share[:, None]
             total += G.T @ G
         return total
 
@@ -85,7 +92,7 @@ def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
     rest = ridge * alpha / weights[:, None]  # r - f
     keep = 1.0 - (1.0 - ridge * np.diag(inverse)) / weights
     error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
-    return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge)
+    return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge, inverse)
 
 
 def median_distance(D: Array, weights: Array) -> float:

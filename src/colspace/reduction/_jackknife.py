@@ -84,12 +84,13 @@ def leave_out(
     full: Sequence[Array],
     metrics: Sequence[Callable[[Array], Array]],
     choose: Callable[[Any], Sequence[Array]] | None = None,
+    splits: int = _SPLITS,
 ) -> LeftOut:
     """Solve without each group in turn, and turn what is found to the directions of all rows.
 
     ``solve`` gives directions (columns x directions) of every block from sums; ``metrics[b](L)`` is G L for the
     matrix G in which the directions of block b are orthonormal. ``choose`` gives them when a choice that ``solve``
-    takes from all rows is made anew.
+    takes from all rows is made anew. ``splits``: ways to halve the groups where directions are badly known.
     """
     if sums.note:
         return LeftOut(note=sums.note)
@@ -114,7 +115,7 @@ def leave_out(
             if any(
                 _spread(D, weights, metric) > _WEAK for D, metric in zip(directions, metrics, strict=True)
             ):
-                halves = _half_fits(list(sums.parts.values()), choose or solve)
+                halves = _half_fits(list(sums.parts.values()), choose or solve, splits)
         except (ValueError, ArithmeticError) as reason:
             return LeftOut(note=f"without some group of the rows there is no fit: {reason}")
     if not all(np.isfinite(D).all() for D in (*directions, *halves)):
@@ -130,11 +131,11 @@ def _spread(D: Array, weights: Array, metric: Callable[[Array], Array]) -> float
     )
 
 
-def _half_fits(parts: list[Any], solve: Callable[[Any], Sequence[Array]]) -> tuple[Array, ...]:
+def _half_fits(parts: list[Any], solve: Callable[[Any], Sequence[Array]], splits: int) -> tuple[Array, ...]:
     """Directions of every block from halves of the groups, several ways to split them."""
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(_SPLITS):
+    for _ in range(splits):
         order = rng.permutation(len(parts))
         for half in np.array_split(order, 2):
             found.append(list(solve(reduce(add, [parts[i] for i in half]))))

@@ -241,7 +241,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if auto:
             plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
             seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
-            solution = fit_auto(source, problem.blocks, int(problem.n_components), seed)
+            solution = fit_auto(source, problem.blocks, int(problem.n_components), seed, self.n_groups)
             if span is not None:
                 return solution.lifted(span)
             warn_constant(solution.scale, [problem.labels[i] for i in np.concatenate(problem.blocks.columns)])

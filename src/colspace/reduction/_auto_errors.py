@@ -1,0 +1,380 @@
+r"""Errors of directions under moments="auto": the fit without each group of rows, at the ridges and weights of all.
+
+In whitened coordinates a of all rows, :math:`a = (S + \lambda)^{-1/2} x`, the rows without a group have covariance
+:math:`\Sigma` and metric :math:`M = \Sigma + \lambda\,\mathrm{diag}` (the columns' new variances in these coordinates), which is the
+identity for all rows. With :math:`M = C C^\top` the stack is formed in coordinates :math:`C^{-1} a`, and its leading
+eigenvectors U give the directions :math:`C^{-\top} U`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve, solve_triangular
+from scipy.sparse.linalg import ArpackError, eigsh
+
+from ..factor import eigh
+from ..moments import centre
+from ._auto_groups import GroupPart, GroupParts, RowDeal
+from ._auto_linear import BlockSums, Ridges, block_agreements
+from ._auto_rows import RowSample
+from ._gradient import KernelFit
+from ._groups import GroupSums
+from ._jackknife import LeftOut, leave_out
+from ._ridge import Ridge
+
+Array = NDArray[np.float64]
+
+# share of the sample's rows up to which what leaving them out does to gradients is taken to first order
+_FEW = 0.3
+# rows of the sample per coordinate from which third moments of the columns are worth their noise, and the most work on them
+_ROWS = 6
+_WORK = 5e9
+_SPLITS = 5  # of the groups into halves, where directions are badly known
+_DENSE = 120  # coordinates up to which all eigenvectors are found
+
+
+@dataclass(frozen=True)
+class Metric:
+    r"""How a block's ridge weighs directions without some rows: :math:`M = \Sigma + \lambda B`, in coordinates of all.
+
+    With standardised columns :math:`z = E a` the columns' variances are :math:`d = \mathrm{diag}(E \Sigma E^\top)`, and
+    :math:`B = E^{-1} \mathrm{diag}(d) E^{-\top}`. ``unit`` columns keep theirs, and so do those of wide blocks.
+    """
+
+    ridge: Ridge
+    covariance: Array
+    unit: bool
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the columns' variances are those of all rows."""
+        return self.unit or len(self.covariance) > _DENSE
+
+    @cached_property
+    def axes(self) -> Array:
+        """Standardised columns by axes (rows of constant columns are zero)."""
+        return self.ridge.axes.map * self.deviation[:, None]
+
+    @cached_property
+    def deviation(self) -> Array:
+        """Deviations of the columns, one where they have the right units already or are constant."""
+        T = self.ridge.axes.map
+        if self.unit:
+            return np.ones(len(T))
+        norms = np.linalg.norm(T, axis=1)  # the axes are orthonormal
+        return np.where(norms > 0, 1.0 / np.where(norms > 0, norms, 1.0), 1.0)
+
+    @cached_property
+    def variances(self) -> Array:
+        """Variances of the standardised columns; one for constant ones."""
+        if self.fixed:
+            return np.ones(len(self.axes))
+        E = self.axes * self.ridge.root
+        d = np.einsum("ij,ij->i", E @ self.covariance, E)
+        return np.where(d > 0, d, 1.0)
+
+    @cached_property
+    def unit_shape(self) -> Array:
+        """B of the formula."""
+        root = self.ridge.root
+        B = np.diag(1.0 / root**2)
+        if not self.fixed:
+            V = self.axes / root
+            B += (V.T * (self.variances - 1.0)) @ V
+        return B
+
+    @cached_property
+    def matrix(self) -> Array:
+        """M of the formula."""
+        return self.covariance + self.ridge.ridge * self.unit_shape
+
+    @cached_property
+    def factor(self) -> Array:
+        """Lower C with C C' = M."""
+        return np.asarray(np.linalg.cholesky(self.matrix), dtype=np.float64)
+
+    def whitened(self, N: Array) -> Array:
+        """C^-1 N C^-T."""
+        half = self.half(N)
+        return self.half(half.T)
+
+    def half(self, N: Array) -> Array:
+        """C^-1 N."""
+        return solve_triangular(self.factor, N, lower=True, check_finite=False)
+
+    def fill(self) -> Array:
+        r"""The order of PCA, :math:`S (S + \lambda)` of standardised columns, whitened and in units of the largest.
+
+        With :math:`Q = B^{-1}` it is :math:`C^{-1} \Sigma Q M C^{-\top} = C^\top Q C - \lambda`.
+        """
+        C = self.factor
+        if self.fixed:
+            half = self.ridge.root[:, None] * C
+        else:
+            half = (self.axes * self.ridge.root) @ C / np.sqrt(self.variances)[:, None]
+        G = half.T @ half
+        G[np.diag_indices_from(G)] -= self.ridge.ridge
+        return G / self.ridge.axes.values.max()
+
+    def loadings(self, G: Array, r: int) -> Array:
+        """Directions for the columns from a matrix in coordinates C^-1 a."""
+        U = leading_vectors(G, r)
+        L = solve_triangular(self.factor, U, lower=True, trans=1, check_finite=False)
+        return self.ridge.axes.map @ (L / self.ridge.root[:, None])
+
+    def times(self, L: Array) -> Array:
+        """(S + ridge) L of all rows, in units of the columns: the directions of all rows are orthonormal in it."""
+        V = self.axes * self.deviation[:, None]
+        return V @ (self.ridge.root[:, None] ** 2 * (V.T @ L))
+
+
+def leading_vectors(G: Array, r: int) -> Array:
+    """The r leading eigenvectors."""
+    if len(G) > max(_DENSE, 4 * r):
+        try:
+            return eigsh(G, r, which="LA", v0=np.ones(len(G)), tol=1e-9)[1]
+        except ArpackError:
+            pass
+    return eigh(G)[1][:, ::-1][:, :r]
+
+
+class KernelGradients:
+    r"""Products of the gradients of a kernel regression without some of its rows.
+
+    Without the rows g the coefficients are :math:`\alpha - P_{\cdot g} P_{gg}^{-1} \alpha_g` with
+    :math:`P = (K + \lambda W^{-1})^{-1}`. A change :math:`\delta` of the coefficients changes the products by
+    :math:`\sum_i s_i (\dot g_i g_i^\top + g_i \dot g_i^\top)` to first order, and with
+    :math:`q = K\,\mathrm{diag}(s) g` one half is :math:`2\gamma X^\top (\delta \circ q - (s \circ K\delta) \circ g)`.
+    """
+
+    def __init__(self, fit: KernelFit, weights: Array) -> None:
+        self.fit, self.weights = fit, weights
+        root = np.sqrt(weights)
+        P = fit.inverse * root * root[:, None]
+        lower = np.tril(P, -1)
+        self.inverse = lower + lower.T + np.diag(np.diag(P))
+        share = weights / weights.sum()
+        self.gradients = [fit.gradient(alpha) for alpha in fit.coefficients.T]
+        self.smoothed = [fit.kernel @ (share[:, None] * g) for g in self.gradients]
+
+    def coefficients(self, gone: NDArray[np.intp], shift: Array) -> Array:
+        """Coefficients of the responses plus ``shift`` without the rows ``gone``."""
+        alpha = self.fit.coefficients + self.inverse @ shift
+        if len(gone):
+            rows = self.inverse[gone]
+            alpha -= rows.T @ solve(rows[:, gone], alpha[gone], assume_a="pos", check_finite=False)
+            alpha[gone] = 0.0
+        return alpha
+
+    def products(self, kept: NDArray[np.bool_], shift: Array) -> Array:
+        """E[g g'] over the rows kept, summed over responses."""
+        gone = np.flatnonzero(~kept)
+        alpha = self.coefficients(gone, shift)
+        share = np.where(kept, self.weights, 0.0) / self.weights[kept].sum()
+        fit = self.fit
+        X = fit.rows
+        total = np.zeros((X.shape[1], X.shape[1]))
+        if len(gone) > _FEW * len(kept):
+            few = replace(fit, rows=X[kept], kernel=fit.kernel[kept][:, kept])
+            for a in alpha[kept].T:
+                g = few.gradient(a)
+                total += (g.T * share[kept]) @ g
+            return total
+        for j, (g, q) in enumerate(zip(self.gradients, self.smoothed, strict=True)):
+            change = alpha[:, j] - fit.coefficients[:, j]
+            smooth = self.weights / self.weights.sum() * (fit.kernel @ change)
+            half = 2 * fit.gamma * (X.T @ (change[:, None] * q - smooth[:, None] * g))
+            total += (g.T * share) @ g + half + half.T
+        return total
+
+
+@dataclass(frozen=True)
+class AutoFit:
+    """What is kept of the fit on all rows: ridges, weights of the parts, label directions, and the kernel regression."""
+
+    ridges: Ridges
+    unit: bool
+    r: int
+    alpha: float
+    blocks: BlockSums | None
+    kernel: KernelGradients | None
+    v_kernel: float
+    v_moments: float
+    noise: Array | None  # of all rows, where second moments have a part
+    fill: float
+    sampled: Array  # whitened coordinates of the sample's rows
+    weights: Array
+    total: GroupPart
+
+    @cached_property
+    def slices(self) -> list[slice]:
+        """Where each block's coordinates stand."""
+        ends = np.cumsum([len(ridge.axes.values) for ridge in self.ridges.blocks])
+        return [
+            slice(int(e) - len(x.axes.values), int(e)) for e, x in zip(ends, self.ridges.blocks, strict=True)
+        ]
+
+    @cached_property
+    def spoken(self) -> list[tuple[Array, Array]]:
+        """Weights and directions of the responses for the linear part of every block."""
+        found = [eigh(a) for a in block_agreements(self.ridges, self.blocks, self.r)]
+        return [(np.maximum(rho, 0.0), U) for rho, U in found]
+
+    @cached_property
+    def whole(self) -> Rest:
+        """The sums of all rows."""
+        return self.rest(self.total)
+
+    def rest(self, sums: GroupPart) -> Rest:
+        """Central moments of some rows and what the ridges make of them."""
+        n = sums.count
+        c = centre(sums.moments, y_scale=np.ones(len(sums.moments.y)))
+        S = c.covariance[0, 0]
+        T = sums.cross / n - np.outer(c.mean, sums.response / n)
+        metrics = [
+            Metric(ridge, S[s, s], self.unit)
+            for ridge, s in zip(self.ridges.blocks, self.slices, strict=True)
+        ]
+        return Rest(n, S, T, c.triple.get((0, 0)), metrics)
+
+    def solve(self, sums: GroupPart) -> list[Array]:
+        """Directions of every block from the sums of some groups."""
+        rest = self.rest(sums)
+        gradients = self.gradients(rest, sums.sampled > 0)
+        moments = self.moments(rest)
+        both = self.v_kernel + self.v_moments
+        found = []
+        for b, metric in enumerate(rest.metrics):
+            G = self.linear(rest, b)
+            if gradients is not None:
+                C = metric.factor
+                G += 2 * self.v_kernel**2 / both * (C.T @ gradients[b] @ C)
+            if moments is not None:
+                G += 2 * self.v_moments**2 / both * moments[b]
+            trace = float(np.trace(G))
+            G += self.fill * (trace if trace > 0 else 1.0) * metric.fill()
+            found.append(metric.loadings((G + G.T) / 2, self.r))
+        return found
+
+    def linear(self, rest: Rest, b: int) -> Array:
+        """The linear part, sum of rho t t' with t = C^-1 T u of length one."""
+        rho, U = self.spoken[b]
+        t = rest.metrics[b].half(self.toward(rest, b) @ U)
+        norms = np.linalg.norm(t, axis=0)
+        t = t / np.where(norms > 0, norms, 1.0)
+        return (t * rho) @ t.T
+
+    def toward(self, rest: Rest, b: int) -> Array:
+        """E[a y'] of a block, y with alpha times the mean prediction of the other blocks."""
+        T = rest.cross[self.slices[b]]
+        if not self.alpha or self.blocks is None:
+            return T
+        held_out = self.blocks.toward[b] / self.ridges.count
+        now, before = (self.predictions(x, b) for x in (rest, self.whole))
+        return T + self.alpha * (held_out + now - before)
+
+    def predictions(self, rest: Rest, b: int) -> Array:
+        """E[a f'] of a block with the mean f of the other blocks' predictions."""
+        others = [c for c in range(len(self.slices)) if c != b]
+        parts = [
+            rest.covariance[self.slices[b], self.slices[c]]
+            @ np.linalg.solve(rest.metrics[c].matrix, rest.cross[self.slices[c]])
+            for c in others
+        ]
+        return reduce(add, parts) / len(others)
+
+    def shift(self, rest: Rest) -> Array:
+        """How the coefficients of the ridge on all blocks differ from those of all rows."""
+        return self.coefficients(rest) - self.coefficients(self.whole)
+
+    def coefficients(self, rest: Rest) -> Array:
+        """Coefficients of the ridge on all blocks, in whitened coordinates."""
+        M = rest.covariance.copy()
+        for metric, s in zip(rest.metrics, self.slices, strict=True):
+            M[s, s] += self.ridges.joint.ridge * metric.unit_shape
+        return np.asarray(np.linalg.solve(M, rest.cross), dtype=np.float64)
+
+    def gradients(self, rest: Rest, kept: NDArray[np.bool_]) -> list[Array] | None:
+        """Products of the kernel's gradients per block (trace one in all after whitening), before whitening."""
+        if self.kernel is None or not kept.any():
+            return None
+        fit, w = self.kernel.fit, self.kernel.weights
+        scale = np.concatenate(
+            [
+                ridge.root / np.sqrt(width)
+                for ridge, width in zip(self.ridges.blocks, self.ridges.widths, strict=True)
+            ]
+        )
+        shift = -(fit.rows / scale) @ self.shift(rest)
+        products = self.kernel.products(kept, shift - w @ shift / w.sum()) * scale * scale[:, None]
+        found = [products[s, s] for s in self.slices]
+        trace = sum(float(np.sum(G * m.matrix)) for G, m in zip(found, rest.metrics, strict=True))
+        return [G / trace for G in found] if trace > 0 else None
+
+    def bent(self, rest: Rest) -> Array:
+        """E[(a' shift) a a'], the second moments of what the ridge without some rows takes off the residual.
+
+        Zero for symmetric columns. Third moments are those of the sample's rows where these are enough for them.
+        """
+        A, w = self.sampled, self.weights / self.weights.sum()
+        n, p = A.shape
+        q = rest.cross.shape[1]
+        if n < _ROWS * p or 20.0 * q * n * p * p > _WORK:
+            return np.zeros((q, 1, 1))
+        A = A - w @ A
+        found = [(A.T * (w * (A @ shift))) @ A for shift in self.shift(rest).T]
+        return np.stack(found)
+
+    def moments(self, rest: Rest) -> list[Array] | None:
+        """The residual's second moments per block, whitened (debiased, trace one each)."""
+        if self.noise is None or rest.triple is None:
+            return None
+        noise = self.noise / (self.ridges.count * rest.count)
+        triple = rest.triple - self.bent(rest)
+        half = [
+            np.vstack([m.half(h[s]) for m, s in zip(rest.metrics, self.slices, strict=True)]) for h in triple
+        ]
+        found = []
+        for m, s in zip(rest.metrics, self.slices, strict=True):
+            G = -m.whitened(noise[s, s])
+            for h in half:  # C^-1 h of all blocks; its transpose has the other side to whiten
+                A = m.half(h[:, s].T)
+                G += A @ A.T
+            e, U = eigh((G + G.T) / 2)
+            e = np.maximum(e, 0.0)
+            found.append((U * (e / e.sum() if e.any() else e)) @ U.T)
+        return found
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Central moments of some rows, in whitened coordinates of all."""
+
+    count: float
+    covariance: Array
+    cross: Array
+    triple: Array | None
+    metrics: Sequence[Metric]
+
+
+def auto_left_out(
+    groups: GroupParts, deal: RowDeal | None, note: str, sample: RowSample, full: Sequence[Array], **kept: Any
+) -> LeftOut:
+    """Directions without each group of rows; ``kept`` are the fields of AutoFit but the total."""
+    if deal is None:
+        return LeftOut(note=note)
+    number = deal.of_keys(sample.keys)
+    parts = {
+        i: replace(part, sampled=(number == i).astype(np.float64)) for i, part in sorted(groups.parts.items())
+    }
+    total = reduce(add, parts.values())
+    sums = GroupSums(total, parts)
+    fit = AutoFit(total=total, **kept)
+    return leave_out(sums, fit.solve, full, [metric.times for metric in fit.whole.metrics], splits=_SPLITS)
