@@ -37,6 +37,9 @@ _FEW = 0.3
 _ROWS = 6
 _WORK = 5e9
 _SPLITS = 5  # of the groups into halves, where directions are badly known
+# errors of the jackknife between which halves of the rows take over, and where no part speaks louder than chance
+_SOME, _ALL = (0.5, 0.7), (0.0, 1e-9)
+_FLAT = 1e-10  # variance under which a standardised column is constant
 _DENSE = 120  # coordinates up to which all eigenvectors are found
 
 
@@ -73,12 +76,12 @@ class Metric:
 
     @cached_property
     def variances(self) -> Array:
-        """Variances of the standardised columns; one for constant ones."""
+        """Variances of the standardised columns; one for those that these rows do not see vary."""
         if self.fixed:
             return np.ones(len(self.axes))
         E = self.axes * self.ridge.root
         d = np.einsum("ij,ij->i", E @ self.covariance, E)
-        return np.where(d > 0, d, 1.0)
+        return np.where(d > _FLAT, d, 1.0)
 
     @cached_property
     def unit_shape(self) -> Array:
@@ -226,6 +229,13 @@ class AutoFit:
         """Weights and directions of the responses for the linear part of every block."""
         found = [eigh(a) for a in block_agreements(self.ridges, self.blocks, self.r)]
         return [(np.maximum(rho, 0.0), U) for rho, U in found]
+
+    def is_weak(self) -> bool:
+        """Whether all parts together explain no more on rows left out than chance may, (P + sqrt(2P))/n and twice that."""
+        p, n = len(self.total.cross), self.ridges.count
+        linear = max(float(rho.sum()) for rho, _ in self.spoken)
+        chance = 2.0 * (p + np.sqrt(2.0 * p)) / n
+        return linear + self.v_kernel + self.v_moments < chance * self.ridges.n_responses
 
     @cached_property
     def whole(self) -> Rest:
@@ -375,6 +385,15 @@ def auto_left_out(
         i: replace(part, sampled=(number == i).astype(np.float64)) for i, part in sorted(groups.parts.items())
     }
     total = reduce(add, parts.values())
-    sums = GroupSums(total, parts)
     fit = AutoFit(total=total, **kept)
-    return leave_out(sums, fit.solve, full, [metric.times for metric in fit.whole.metrics], splits=_SPLITS)
+    metrics = [metric.times for metric in fit.whole.metrics]
+    left = leave_out(
+        GroupSums(total, parts),
+        fit.solve,
+        full,
+        metrics,
+        splits=_SPLITS if fit.kernel is not None else 2 * _SPLITS,
+        doubt=_ALL if fit.is_weak() else _SOME,
+    )
+    both = fit.v_kernel + fit.v_moments
+    return replace(left, silent=tuple(not (rho.any() or both) for rho, _ in fit.spoken))
