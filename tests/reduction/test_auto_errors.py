@@ -9,8 +9,8 @@ from scipy import sparse, stats
 from colspace import JointReduction
 from colspace.metrics import nsee
 from colspace.reduction import _auto_errors, _groups
-from colspace.reduction._auto_errors import KernelGradients
 from colspace.reduction._auto_groups import RowDeal
+from colspace.reduction._auto_kernel import KernelGradients
 from colspace.reduction._gradient import fit_kernel
 
 TWO = {"a": slice(0, 3), "b": slice(3, 6)}
@@ -95,7 +95,7 @@ def by_hand(X, Y, rest, fit, sampled, columns):
     # gradients in units of the columns
     kept = sampled > 0
     scores = third[fit.order] @ shift
-    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0)))
+    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0))).dense
     start, maps = 0, []
     for ridge, width in zip(ridges.blocks, ridges.widths, strict=True):
         maps.append(ridge.axes.map / np.sqrt(width))
@@ -154,6 +154,23 @@ def test_the_group_solve_is_the_fit_on_the_other_rows(blocks, table, caught):
         assert_allclose(np.abs(L), np.abs(M), rtol=1e-6)
 
 
+def test_wide_blocks_are_solved_without_their_matrices(monkeypatch):
+    """The operators of wide blocks beside their matrices."""
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(900, 40))
+    y = X[:, 0] + (X[:, 21] - 1) * (X[:, 22] - 1) + X[:, 1] * X[:, 23] + 0.3 * rng.standard_normal(900)
+    model = JointReduction(2, blocks={"a": slice(0, 20), "b": slice(20, 40)})
+    dense = model.fit(X, y).components_error_.copy()
+    assert min(model.parts_.values()) > 0
+    monkeypatch.setattr(_auto_errors, "_DENSE", 10)
+    wide = model.fit(X, y).components_error_
+    kept = dense > 0
+    assert np.median(np.abs(wide[kept] / dense[kept] - 1.0)) < 0.05
+    e, U = np.linalg.eigh((X[:60].T @ X[:60]) / 60)
+    found = _auto_errors.krylov_vectors(lambda x: U @ (e[:, None] * (U.T @ x)), U[:, -2:] + 0.05)
+    assert_allclose(np.abs(found), np.abs(U[:, ::-1][:, :2]), atol=0.02)
+
+
 def test_errors_are_the_jackknife_of_the_group_solve(table, caught):
     X, Y = table
     model = JointReduction(2, n_groups=8).fit(X, Y)
@@ -195,7 +212,7 @@ def test_gradients_without_rows(kernel):
     A, R, w, fit = kernel
     whole = KernelGradients(fit, w)
     none = np.zeros_like(R)
-    assert_allclose(whole.products(np.ones(80, dtype=bool), none), fit.gradient_products(w), rtol=1e-10)
+    assert_allclose(whole.products(np.ones(80, dtype=bool), none).dense, fit.gradient_products(w), rtol=1e-10)
     half = np.arange(80) % 2 > 0  # many rows: exact
     alpha = whole.coefficients(np.flatnonzero(~half), none)
     rows, expected = A[half], np.zeros((3, 3))
@@ -204,7 +221,7 @@ def test_gradients_without_rows(kernel):
             k = np.exp(-fit.gamma * np.sum((rows - x) ** 2, axis=1))
             g = 2 * fit.gamma * (alpha[half, j] * k) @ (rows - x)
             expected += w[half][i] / w[half].sum() * np.outer(g, g)
-    assert_allclose(whole.products(half, none), expected, rtol=1e-8)
+    assert_allclose(whole.products(half, none).dense, expected, rtol=1e-8)
     # few rows: the derivative along a change of the responses, by differences
     step = np.random.default_rng(2).standard_normal(R.shape)
     changed = [whole.coefficients(np.arange(0), s * 1e-4 * step) for s in (1, -1)]
@@ -214,7 +231,9 @@ def test_gradients_without_rows(kernel):
             g = fit.gradient(a)
             numeric += sign * (g.T * (w / w.sum())) @ g / 2e-4
     everything = np.ones(80, dtype=bool)
-    found = (whole.products(everything, 1e-4 * step) - whole.products(everything, -1e-4 * step)) / 2e-4
+    found = (
+        whole.products(everything, 1e-4 * step).dense - whole.products(everything, -1e-4 * step).dense
+    ) / 2e-4
     assert_allclose(found, numeric, rtol=1e-6, atol=1e-9)
 
 

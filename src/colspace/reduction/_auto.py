@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .._blocks import Blocks
 from ..factor import break_ties, eigh
-from ._auto_errors import KernelGradients, auto_left_out
+from ._auto_errors import auto_left_out
 from ._auto_groups import FOLDS, GroupParts, LinearGroupPlan, choose_deal, group_bytes
+from ._auto_kernel import KernelGradients
 from ._auto_linear import BlockPlan, Ridges, learn_ridges, linear_parts
 from ._auto_parts import Residuals, kernel_part, moments_of, residual_sums
 from ._auto_rows import RowKeys, RowSample, SamplePlan
@@ -87,6 +88,7 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0, n_groups: in
         v_kernel=v_kernel,
         v_moments=v_moments,
         noise=noise,
+        seconds=moments,
         fill=_FILL,
         sampled=rows.coordinates(sample.X),
         weights=sample.weights,

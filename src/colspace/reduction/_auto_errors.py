@@ -8,7 +8,7 @@ eigenvectors U give the directions :math:`C^{-\top} U`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
@@ -16,23 +16,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve, solve_triangular
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.linalg import solve_triangular
 
 from ..factor import eigh
 from ..moments import centre
 from ._auto_groups import GroupPart, GroupParts, RowDeal
+from ._auto_kernel import KernelGradients, Products
 from ._auto_linear import BlockSums, Ridges, block_agreements
 from ._auto_rows import RowSample
-from ._gradient import KernelFit
 from ._groups import GroupSums
 from ._jackknife import LeftOut, leave_out
 from ._ridge import Ridge
 
 Array = NDArray[np.float64]
 
-# share of the sample's rows up to which what leaving them out does to gradients is taken to first order
-_FEW = 0.3
 # rows of the sample per coordinate from which third moments of the columns are worth their noise, and the most work on them
 _ROWS = 6
 _WORK = 5e9
@@ -40,6 +37,7 @@ _SPLITS = 5  # of the groups into halves, where directions are badly known
 # errors of the jackknife between which halves of the rows take over, and where no part speaks louder than chance
 _SOME, _ALL = (0.5, 0.7), (0.0, 1e-9)
 _FLAT = 1e-10  # variance under which a standardised column is constant
+_STEPS = 5
 _DENSE = 120  # coordinates up to which all eigenvectors are found
 
 
@@ -126,11 +124,17 @@ class Metric:
         G[np.diag_indices_from(G)] -= self.ridge.ridge
         return G / self.ridge.axes.values.max()
 
-    def loadings(self, G: Array, r: int) -> Array:
-        """Directions for the columns from a matrix in coordinates C^-1 a."""
-        U = leading_vectors(G, r)
-        L = solve_triangular(self.factor, U, lower=True, trans=1, check_finite=False)
-        return self.ridge.axes.map @ (L / self.ridge.root[:, None])
+    def back(self, U: Array) -> Array:
+        """C^-T U."""
+        return solve_triangular(self.factor, U, lower=True, trans=1, check_finite=False)
+
+    def loadings(self, U: Array) -> Array:
+        """Directions for the columns from those in coordinates C^-1 a."""
+        return self.ridge.axes.map @ (self.back(U) / self.ridge.root[:, None])
+
+    def vectors(self, L: Array) -> Array:
+        """The converse of ``loadings``."""
+        return self.factor.T @ (self.ridge.root[:, None] * (self.axes.T @ (self.deviation[:, None] * L)))
 
     def times(self, L: Array) -> Array:
         """(S + ridge) L of all rows, in units of the columns: the directions of all rows are orthonormal in it."""
@@ -138,64 +142,21 @@ class Metric:
         return V @ (self.ridge.root[:, None] ** 2 * (V.T @ L))
 
 
-def leading_vectors(G: Array, r: int) -> Array:
-    """The r leading eigenvectors."""
-    if len(G) > max(_DENSE, 4 * r):
-        try:
-            return eigsh(G, r, which="LA", v0=np.ones(len(G)), tol=1e-9)[1]
-        except ArpackError:
-            pass
-    return eigh(G)[1][:, ::-1][:, :r]
-
-
-class KernelGradients:
-    r"""Products of the gradients of a kernel regression without some of its rows.
-
-    Without the rows g the coefficients are :math:`\alpha - P_{\cdot g} P_{gg}^{-1} \alpha_g` with
-    :math:`P = (K + \lambda W^{-1})^{-1}`. A change :math:`\delta` of the coefficients changes the products by
-    :math:`\sum_i s_i (\dot g_i g_i^\top + g_i \dot g_i^\top)` to first order, and with
-    :math:`q = K\,\mathrm{diag}(s) g` one half is :math:`2\gamma X^\top (\delta \circ q - (s \circ K\delta) \circ g)`.
-    """
-
-    def __init__(self, fit: KernelFit, weights: Array) -> None:
-        self.fit, self.weights = fit, weights
-        root = np.sqrt(weights)
-        P = fit.inverse * root * root[:, None]
-        lower = np.tril(P, -1)
-        self.inverse = lower + lower.T + np.diag(np.diag(P))
-        share = weights / weights.sum()
-        self.gradients = [fit.gradient(alpha) for alpha in fit.coefficients.T]
-        self.smoothed = [fit.kernel @ (share[:, None] * g) for g in self.gradients]
-
-    def coefficients(self, gone: NDArray[np.intp], shift: Array) -> Array:
-        """Coefficients of the responses plus ``shift`` without the rows ``gone``."""
-        alpha = self.fit.coefficients + self.inverse @ shift
-        if len(gone):
-            rows = self.inverse[gone]
-            alpha -= rows.T @ solve(rows[:, gone], alpha[gone], assume_a="pos", check_finite=False)
-            alpha[gone] = 0.0
-        return alpha
-
-    def products(self, kept: NDArray[np.bool_], shift: Array) -> Array:
-        """E[g g'] over the rows kept, summed over responses."""
-        gone = np.flatnonzero(~kept)
-        alpha = self.coefficients(gone, shift)
-        share = np.where(kept, self.weights, 0.0) / self.weights[kept].sum()
-        fit = self.fit
-        X = fit.rows
-        total = np.zeros((X.shape[1], X.shape[1]))
-        if len(gone) > _FEW * len(kept):
-            few = replace(fit, rows=X[kept], kernel=fit.kernel[kept][:, kept])
-            for a in alpha[kept].T:
-                g = few.gradient(a)
-                total += (g.T * share[kept]) @ g
-            return total
-        for j, (g, q) in enumerate(zip(self.gradients, self.smoothed, strict=True)):
-            change = alpha[:, j] - fit.coefficients[:, j]
-            smooth = self.weights / self.weights.sum() * (fit.kernel @ change)
-            half = 2 * fit.gamma * (X.T @ (change[:, None] * q - smooth[:, None] * g))
-            total += (g.T * share) @ g + half + half.T
-        return total
+def krylov_vectors(apply: Callable[[Array], Array], start: Array, steps: int = _STEPS) -> Array:
+    """Leading eigenvectors, as many as the start has, of a symmetric operator: Rayleigh-Ritz on start, G start, ..."""
+    Q = np.linalg.qr(start)[0]
+    basis, images = Q, apply(Q)
+    last = images
+    for _ in range(steps):
+        W = last - basis @ (basis.T @ last)
+        W -= basis @ (basis.T @ W)
+        if not np.linalg.norm(W) > 1e-12 * np.linalg.norm(last) or basis.shape[1] + W.shape[1] > len(W):
+            break
+        Q = np.linalg.qr(W)[0]
+        last = apply(Q)
+        basis, images = np.hstack([basis, Q]), np.hstack([images, last])
+    T = basis.T @ images
+    return basis @ eigh((T + T.T) / 2)[1][:, ::-1][:, : start.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -214,6 +175,8 @@ class AutoFit:
     fill: float
     sampled: Array  # whitened coordinates of the sample's rows
     weights: Array
+    seconds: Sequence[Array] | None  # second moments of all rows
+    full: Sequence[Array]
     total: GroupPart
 
     @cached_property
@@ -258,28 +221,78 @@ class AutoFit:
         """Directions of every block from the sums of some groups."""
         rest = self.rest(sums)
         gradients = self.gradients(rest, sums.sampled > 0)
-        moments = self.moments(rest)
+        triple = None if self.noise is None or rest.triple is None else rest.triple - self.bent(rest)
         both = self.v_kernel + self.v_moments
+        w_kernel, w_moments = (2 * v**2 / both if both > 0 else 0.0 for v in (self.v_kernel, self.v_moments))
         found = []
         for b, metric in enumerate(rest.metrics):
-            G = self.linear(rest, b)
-            if gradients is not None:
-                C = metric.factor
-                G += 2 * self.v_kernel**2 / both * (C.T @ gradients[b] @ C)
-            if moments is not None:
-                G += 2 * self.v_moments**2 / both * moments[b]
-            trace = float(np.trace(G))
-            G += self.fill * (trace if trace > 0 else 1.0) * metric.fill()
-            found.append(metric.loadings((G + G.T) / 2, self.r))
+            t, C = self.linear(rest, b), metric.factor
+            inside = None if gradients is None else gradients[b].times(w_kernel)
+            if len(C) > _DENSE:
+                U = krylov_vectors(
+                    self.operator(rest, b, t, inside, triple, w_moments), metric.vectors(self.full[b])
+                )
+            else:
+                G = t @ t.T
+                if inside is not None:
+                    G += C.T @ inside.dense @ C
+                if triple is not None:
+                    G += w_moments * self.moments(rest, b, triple)
+                trace = float(np.trace(G))
+                G += self.fill * (trace if trace > 0 else 1.0) * metric.fill()
+                U = eigh((G + G.T) / 2)[1][:, ::-1][:, : self.r]
+            found.append(metric.loadings(U))
+        return found
+
+    def operator(
+        self, rest: Rest, b: int, t: Array, inside: Products | None, triple: Array | None, w: float
+    ) -> Callable[[Array], Array]:
+        """The stack of a wide block as a function of columns; what is negative in the second moments stays in them."""
+        metric, s = rest.metrics[b], self.slices[b]
+        C, root = metric.factor, metric.ridge.root[:, None]
+        trace = float(np.sum(t * t)) + (0.0 if triple is None else w)
+        trace += 0.0 if inside is None else float(inside.diagonal.sum())
+        fill = self.fill * (trace if trace > 0 else 1.0) / metric.ridge.axes.values.max()
+        scale = 0.0 if triple is None else w / self.traces[b]
+        noise = None if self.noise is None else self.noise[s, s] / (self.ridges.count * rest.count)
+
+        def apply(x: Array) -> Array:
+            y = t @ (t.T @ x) + fill * (C.T @ (root**2 * (C @ x)) - metric.ridge.ridge * x)
+            if inside is not None:
+                y += C.T @ inside(C @ x)
+            if triple is not None and noise is not None:
+                z = metric.back(x)
+                total = -(noise @ z)
+                for h in triple:
+                    half = h[s].T @ z
+                    for m, other in zip(rest.metrics, self.slices, strict=True):
+                        total += h[s, other] @ m.back(m.half(half[other]))
+                y += scale * metric.half(total)
+            return y
+
+        return apply
+
+    @cached_property
+    def traces(self) -> list[float]:
+        r"""Traces of the positive parts of all rows' second moments, :math:`\langle G, G_+ / t\rangle = t\,|G_+ / t|^2`."""
+        found = []
+        assert self.seconds is not None
+        assert self.noise is not None
+        assert self.whole.triple is not None
+        for s, positive in zip(self.slices, self.seconds, strict=True):
+            inner = sum(float(np.sum(h[s] * (positive @ h[s]))) for h in self.whole.triple)
+            inner -= float(np.sum(positive * self.noise[s, s])) / self.ridges.count**2
+            size = float(np.sum(positive**2))
+            found.append(inner / size if size > 0 and inner > 0 else 1.0)
         return found
 
     def linear(self, rest: Rest, b: int) -> Array:
-        """The linear part, sum of rho t t' with t = C^-1 T u of length one."""
+        """The linear part, sum of rho t t' with t = C^-1 T u of length one, as columns sqrt(rho) t."""
         rho, U = self.spoken[b]
         t = rest.metrics[b].half(self.toward(rest, b) @ U)
         norms = np.linalg.norm(t, axis=0)
         t = t / np.where(norms > 0, norms, 1.0)
-        return (t * rho) @ t.T
+        return t * np.sqrt(rho)
 
     def toward(self, rest: Rest, b: int) -> Array:
         """E[a y'] of a block, y with alpha times the mean prediction of the other blocks."""
@@ -311,22 +324,22 @@ class AutoFit:
             M[s, s] += self.ridges.joint.ridge * metric.unit_shape
         return np.asarray(np.linalg.solve(M, rest.cross), dtype=np.float64)
 
-    def gradients(self, rest: Rest, kept: NDArray[np.bool_]) -> list[Array] | None:
+    def gradients(self, rest: Rest, kept: NDArray[np.bool_]) -> list[Products] | None:
         """Products of the kernel's gradients per block (trace one in all after whitening), before whitening."""
         if self.kernel is None or not kept.any():
             return None
         fit, w = self.kernel.fit, self.kernel.weights
-        scale = np.concatenate(
-            [
-                ridge.root / np.sqrt(width)
-                for ridge, width in zip(self.ridges.blocks, self.ridges.widths, strict=True)
-            ]
+        ridges = zip(self.ridges.blocks, self.ridges.widths, strict=True)
+        scales = [ridge.root / np.sqrt(width) for ridge, width in ridges]
+        shift = -(fit.rows / np.concatenate(scales)) @ self.shift(rest)
+        products = self.kernel.products(kept, shift - w @ shift / w.sum())
+        found = [products.block(s, scale) for s, scale in zip(self.slices, scales, strict=True)]
+        wide = any(len(m.matrix) > _DENSE for m in rest.metrics)
+        trace = sum(
+            float(G.diagonal.sum() if wide else np.sum(G.dense * m.matrix))
+            for G, m in zip(found, rest.metrics, strict=True)
         )
-        shift = -(fit.rows / scale) @ self.shift(rest)
-        products = self.kernel.products(kept, shift - w @ shift / w.sum()) * scale * scale[:, None]
-        found = [products[s, s] for s in self.slices]
-        trace = sum(float(np.sum(G * m.matrix)) for G, m in zip(found, rest.metrics, strict=True))
-        return [G / trace for G in found] if trace > 0 else None
+        return [G.times(1.0 / trace) for G in found] if trace > 0 else None
 
     def bent(self, rest: Rest) -> Array:
         """E[(a' shift) a a'], the second moments of what the ridge without some rows takes off the residual.
@@ -342,25 +355,18 @@ class AutoFit:
         found = [(A.T * (w * (A @ shift))) @ A for shift in self.shift(rest).T]
         return np.stack(found)
 
-    def moments(self, rest: Rest) -> list[Array] | None:
-        """The residual's second moments per block, whitened (debiased, trace one each)."""
-        if self.noise is None or rest.triple is None:
-            return None
-        noise = self.noise / (self.ridges.count * rest.count)
-        triple = rest.triple - self.bent(rest)
-        half = [
-            np.vstack([m.half(h[s]) for m, s in zip(rest.metrics, self.slices, strict=True)]) for h in triple
-        ]
-        found = []
-        for m, s in zip(rest.metrics, self.slices, strict=True):
-            G = -m.whitened(noise[s, s])
-            for h in half:  # C^-1 h of all blocks; its transpose has the other side to whiten
-                A = m.half(h[:, s].T)
-                G += A @ A.T
-            e, U = eigh((G + G.T) / 2)
-            e = np.maximum(e, 0.0)
-            found.append((U * (e / e.sum() if e.any() else e)) @ U.T)
-        return found
+    def moments(self, rest: Rest, b: int, triple: Array) -> Array:
+        """The residual's second moments of a block, whitened (debiased, trace one)."""
+        m, s = rest.metrics[b], self.slices[b]
+        assert self.noise is not None
+        G = -m.whitened(self.noise[s, s] / (self.ridges.count * rest.count))
+        for h in triple:
+            for other, t in zip(rest.metrics, self.slices, strict=True):
+                A = m.half(other.half(h[s, t].T).T)
+                G = G + A @ A.T
+        e, U = eigh((G + G.T) / 2)
+        e = np.maximum(e, 0.0)
+        return (U * (e / e.sum() if e.any() else e)) @ U.T
 
 
 @dataclass(frozen=True)
@@ -377,7 +383,7 @@ class Rest:
 def auto_left_out(
     groups: GroupParts, deal: RowDeal | None, note: str, sample: RowSample, full: Sequence[Array], **kept: Any
 ) -> LeftOut:
-    """Directions without each group of rows; ``kept`` are the fields of AutoFit but the total."""
+    """Directions without each group of rows; ``kept`` are the fields of AutoFit but the total and the directions of all rows."""
     if deal is None:
         return LeftOut(note=note)
     number = deal.of_keys(sample.keys)
@@ -385,7 +391,7 @@ def auto_left_out(
         i: replace(part, sampled=(number == i).astype(np.float64)) for i, part in sorted(groups.parts.items())
     }
     total = reduce(add, parts.values())
-    fit = AutoFit(total=total, **kept)
+    fit = AutoFit(total=total, full=full, **kept)
     metrics = [metric.times for metric in fit.whole.metrics]
     left = leave_out(
         GroupSums(total, parts),
