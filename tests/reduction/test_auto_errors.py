@@ -149,7 +149,7 @@ def test_the_group_solve_is_the_fit_on_the_other_rows(blocks, table, caught):
         expected = by_hand(X, Y, rest, fit, total.sampled, columns)
         for L, M in zip(fit.solve(total), expected, strict=True):
             signs = np.sign(np.sum(L * M, axis=0))
-            assert_allclose(L, M * signs, rtol=1e-6, atol=1e-8 * np.abs(L).max(), err_msg=str(k))
+            assert_allclose(L, M * signs, rtol=1e-8, atol=1e-8 * np.abs(L).max(), err_msg=str(k))
     for L, M in zip(fit.solve(sums.total), caught["full"], strict=True):
         assert_allclose(np.abs(L), np.abs(M), rtol=1e-6)
 
