@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import solve, solve_triangular
 
 from ..factor import eigh
 from ..moments import centre
@@ -107,8 +107,17 @@ class Metric:
         half = self.half(N)
         return self.half(half.T)
 
+    @cached_property
+    def inverse(self) -> Array | None:
+        """C^-1 of a narrow block: many products with small matrices are quicker than as many solves."""
+        return (
+            np.asarray(np.linalg.inv(self.factor), dtype=np.float64) if len(self.factor) <= _DENSE else None
+        )
+
     def half(self, N: Array) -> Array:
         """C^-1 N."""
+        if self.inverse is not None:
+            return np.asarray(self.inverse @ N)
         return solve_triangular(self.factor, N, lower=True, check_finite=False)
 
     def fill(self) -> Array:
@@ -127,6 +136,8 @@ class Metric:
 
     def back(self, U: Array) -> Array:
         """C^-T U."""
+        if self.inverse is not None:
+            return np.asarray(self.inverse.T @ U)
         return solve_triangular(self.factor, U, lower=True, trans=1, check_finite=False)
 
     def loadings(self, U: Array) -> Array:
@@ -221,14 +232,20 @@ class AutoFit:
     def solve(self, sums: GroupPart) -> list[Array]:
         """Directions of every block from the sums of some groups."""
         rest = self.rest(sums)
-        gradients = self.gradients(rest, sums.sampled > 0)
-        triple = None if self.noise is None or rest.triple is None else rest.triple - self.bent(rest)
+        bends = self.noise is not None and self.has_third
+        shift = None
+        if self.kernel is not None or bends:
+            shift = self.coefficients(rest) - self.coefficients_of_all
         both = self.v_kernel + self.v_moments
         w_kernel, w_moments = (2 * v**2 / both if both > 0 else 0.0 for v in (self.v_kernel, self.v_moments))
+        gradients = self.gradients(rest, sums.sampled > 0, shift, w_kernel)
+        triple = None if self.noise is None else rest.triple
+        if triple is not None and shift is not None and bends:
+            triple = triple - self.bent(shift)
         found = []
         for b, metric in enumerate(rest.metrics):
             t, C = self.linear(rest, b), metric.factor
-            inside = None if gradients is None else gradients[b].times(w_kernel)
+            inside = None if gradients is None else gradients[b]
             if len(C) > _DENSE:
                 U = krylov_vectors(
                     self.operator(rest, b, t, inside, triple, w_moments), metric.vectors(self.full[b])
@@ -236,7 +253,7 @@ class AutoFit:
             else:
                 G = t @ t.T
                 if inside is not None:
-                    G += C.T @ inside.dense @ C
+                    G += C.T @ (inside @ C)
                 if triple is not None:
                     G += w_moments * self.moments(rest, b, triple)
                 G += self.fill[b] * metric.fill()
@@ -245,7 +262,7 @@ class AutoFit:
         return found
 
     def operator(
-        self, rest: Rest, b: int, t: Array, inside: Products | None, triple: Array | None, w: float
+        self, rest: Rest, b: int, t: Array, inside: Products | Array | None, triple: Array | None, w: float
     ) -> Callable[[Array], Array]:
         """The stack of a wide block as a function of columns; what is negative in the second moments stays in them."""
         metric, s = rest.metrics[b], self.slices[b]
@@ -257,7 +274,7 @@ class AutoFit:
         def apply(x: Array) -> Array:
             y = t @ (t.T @ x) + fill * (C.T @ (root**2 * (C @ x)) - metric.ridge.ridge * x)
             if inside is not None:
-                y += C.T @ inside(C @ x)
+                y += C.T @ (inside @ (C @ x))
             if triple is not None and noise is not None:
                 z = metric.back(x)
                 total = -(noise @ z)
@@ -311,47 +328,67 @@ class AutoFit:
         ]
         return reduce(add, parts) / len(others)
 
-    def shift(self, rest: Rest) -> Array:
-        """How the coefficients of the ridge on all blocks differ from those of all rows."""
-        return self.coefficients(rest) - self.coefficients(self.whole)
+    @cached_property
+    def coefficients_of_all(self) -> Array:
+        """Coefficients of all rows."""
+        return self.coefficients(self.whole)
 
     def coefficients(self, rest: Rest) -> Array:
         """Coefficients of the ridge on all blocks, in whitened coordinates."""
         M = rest.covariance.copy()
         for metric, s in zip(rest.metrics, self.slices, strict=True):
             M[s, s] += self.ridges.joint.ridge * metric.unit_shape
-        return np.asarray(np.linalg.solve(M, rest.cross), dtype=np.float64)
+        return np.asarray(solve(M, rest.cross, assume_a="pos", check_finite=False), dtype=np.float64)
 
-    def gradients(self, rest: Rest, kept: NDArray[np.bool_]) -> list[Products] | None:
-        """Products of the kernel's gradients per block (trace one in all after whitening), before whitening."""
-        if self.kernel is None or not kept.any():
-            return None
-        fit, w = self.kernel.fit, self.kernel.weights
+    @cached_property
+    def scales(self) -> list[Array]:
+        """Of the kernel's coordinates, in those of every block."""
         ridges = zip(self.ridges.blocks, self.ridges.widths, strict=True)
-        scales = [ridge.root / np.sqrt(width) for ridge, width in ridges]
-        shift = -(fit.rows / np.concatenate(scales)) @ self.shift(rest)
-        products = self.kernel.products(kept, shift - w @ shift / w.sum())
-        found = [products.block(s, scale) for s, scale in zip(self.slices, scales, strict=True)]
-        wide = any(len(m.matrix) > _DENSE for m in rest.metrics)
-        trace = sum(
-            float(G.diagonal.sum() if wide else np.sum(G.dense * m.matrix))
-            for G, m in zip(found, rest.metrics, strict=True)
-        )
-        return [G.times(1.0 / trace) for G in found] if trace > 0 else None
+        return [ridge.root / np.sqrt(width) for ridge, width in ridges]
 
-    def bent(self, rest: Rest) -> Array:
+    @cached_property
+    def sampled_centred(self) -> Array:
+        """Whitened coordinates of the sample less their mean."""
+        return self.sampled - self.weights / self.weights.sum() @ self.sampled
+
+    @cached_property
+    def sampled_solved(self) -> Array:
+        """The kernel's inverse times them."""
+        assert self.kernel is not None
+        return self.kernel.inverse @ self.sampled_centred
+
+    def gradients(
+        self, rest: Rest, kept: NDArray[np.bool_], shift: Array | None, weight: float
+    ) -> list[Products | Array] | None:
+        """Products of the kernel's gradients per block (trace ``weight`` in all after whitening), before whitening.
+
+        ``shift`` of the ridge's coefficients changes the residuals that the kernel regression sees.
+        """
+        if self.kernel is None or shift is None or not kept.any():
+            return None
+        products = self.kernel.products(kept, self.sampled_centred @ -shift, self.sampled_solved @ -shift)
+        places = list(zip(self.slices, self.scales, strict=True))
+        if any(len(m.matrix) > _DENSE for m in rest.metrics):
+            wide = [products.block(s, scale) for s, scale in places]
+            trace = sum(float(G.diagonal.sum()) for G in wide)
+            return [G.times(weight / trace) for G in wide] if trace > 0 else None
+        found = [products.dense_block(s, scale) for s, scale in places]
+        trace = sum(float(np.sum(G * m.matrix)) for G, m in zip(found, rest.metrics, strict=True))
+        return [G * (weight / trace) for G in found] if trace > 0 else None
+
+    @property
+    def has_third(self) -> bool:
+        """Whether the sample's rows are enough for third moments of the columns, and these not too much work."""
+        n, p = self.sampled.shape
+        return n >= _ROWS * p and 20.0 * self.ridges.n_responses * n * p * p <= _WORK
+
+    def bent(self, shift: Array) -> Array:
         """E[(a' shift) a a'], the second moments of what the ridge without some rows takes off the residual.
 
-        Zero for symmetric columns. Third moments are those of the sample's rows where these are enough for them.
+        Zero for symmetric columns. Third moments are those of the sample's rows.
         """
-        A, w = self.sampled, self.weights / self.weights.sum()
-        n, p = A.shape
-        q = rest.cross.shape[1]
-        if n < _ROWS * p or 20.0 * q * n * p * p > _WORK:
-            return np.zeros((q, 1, 1))
-        A = A - w @ A
-        found = [(A.T * (w * (A @ shift))) @ A for shift in self.shift(rest).T]
-        return np.stack(found)
+        A, w = self.sampled_centred, self.weights / self.weights.sum()
+        return np.stack([A.T @ (A * (w * (A @ along))[:, None]) for along in shift.T])
 
     def moments(self, rest: Rest, b: int, triple: Array) -> Array:
         """The residual's second moments of a block, whitened (debiased, trace one)."""
@@ -394,7 +431,7 @@ def auto_left_out(
         fit.solve,
         full,
         metrics,
-        splits=_SPLITS if fit.kernel is not None else 2 * _SPLITS,
+        splits=_SPLITS,
         doubt=_ALL if fit.is_weak() else _SOME,
     )
     both = fit.v_kernel + fit.v_moments

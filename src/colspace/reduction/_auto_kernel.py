@@ -8,7 +8,7 @@ from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve
+from scipy.linalg import cho_factor, cho_solve
 
 from ._gradient import KernelFit
 
@@ -24,15 +24,19 @@ class Products:
 
     pairs: tuple[tuple[Array, Array], ...]
 
-    def __call__(self, x: Array) -> Array:
+    def __matmul__(self, x: Array) -> Array:
         """The matrix times columns."""
         return reduce(add, [A.T @ (B @ x) + B.T @ (A @ x) for A, B in self.pairs])
 
     @property
     def dense(self) -> Array:
         """The matrix."""
-        total = reduce(add, [A.T @ B for A, B in self.pairs])
-        return total + total.T
+        return self.dense_block(slice(None), np.ones(self.pairs[0][0].shape[1]))
+
+    def dense_block(self, s: slice, scale: Array) -> Array:
+        """``block`` as a matrix."""
+        total = reduce(add, [A[:, s].T @ B[:, s] for A, B in self.pairs])
+        return (total + total.T) * scale * scale[:, None]
 
     @property
     def diagonal(self) -> Array:
@@ -54,7 +58,8 @@ class KernelGradients:
     Without the rows g the coefficients are :math:`\alpha - P_{\cdot g} P_{gg}^{-1} \alpha_g` with
     :math:`P = (K + \lambda W^{-1})^{-1}`. A change :math:`\delta` of the coefficients changes the products by
     :math:`\sum_i s_i (\dot g_i g_i^\top + g_i \dot g_i^\top)` to first order, and with
-    :math:`q = K\,\mathrm{diag}(s) g` one half is :math:`2\gamma X^\top (\delta \circ q - (s \circ K\delta) \circ g)`.
+    :math:`q = K\,\mathrm{diag}(s) g` one half is :math:`2\gamma X^\top (\delta \circ q - (s \circ K\delta) \circ g)`. With
+    :math:`\delta = P e` it takes no product with the kernel: :math:`K \delta = e - \lambda W^{-1} \delta`.
     """
 
     def __init__(self, fit: KernelFit, weights: Array) -> None:
@@ -62,33 +67,43 @@ class KernelGradients:
         assert fit.inverse is not None
         self.inverse = fit.inverse
         share = weights / weights.sum()
-        self.gradients = [fit.gradient(alpha) for alpha in fit.coefficients.T]
-        self.smoothed = [fit.kernel @ (share[:, None] * g) for g in self.gradients]
+        self.smoothed = [fit.kernel @ (share[:, None] * g) for g in fit.gradients]
 
-    def coefficients(self, gone: NDArray[np.intp], shift: Array) -> Array:
-        """Coefficients of the responses plus ``shift`` without the rows ``gone``."""
-        alpha = self.fit.coefficients + self.inverse @ shift
+    def change(
+        self, gone: NDArray[np.intp], shift: Array, solved: Array | None = None
+    ) -> tuple[Array, Array]:
+        """How coefficients change when responses have ``shift`` added and rows ``gone`` leave, and K times that.
+
+        ``solved``: P times the shift, if known.
+        """
+        change = self.inverse @ shift if solved is None else solved.copy()
+        added = shift.copy()
         if len(gone):
-            rows = self.inverse[gone]
-            alpha -= rows.T @ solve(rows[:, gone], alpha[gone], assume_a="pos", check_finite=False)
-            alpha[gone] = 0.0
-        return alpha
+            rows, alpha = self.inverse[gone], self.fit.coefficients[gone]
+            z = np.linalg.solve(rows[:, gone], alpha + change[gone])
+            change -= rows.T @ z
+            change[gone] = -alpha
+            added[gone] -= z
+        return change, added - self.fit.ridge / self.weights[:, None] * change
 
-    def products(self, kept: NDArray[np.bool_], shift: Array) -> Products:
-        """E[g g'] over the rows kept, summed over responses."""
+    def products(self, kept: NDArray[np.bool_], shift: Array, solved: Array | None = None) -> Products:
+        """E[g g'] over the rows kept, summed over responses; ``solved``: see ``change``."""
         gone = np.flatnonzero(~kept)
         if len(gone) > _FEW * len(kept):
             return self._anew(np.flatnonzero(kept), shift)
-        alpha = self.coefficients(gone, shift)
+        change, smooth = self.change(gone, shift, solved)
+        smooth *= (self.weights / self.weights.sum())[:, None]
         share = np.where(kept, self.weights, 0.0) / self.weights[kept].sum()
         fit = self.fit
         pairs = []
-        for j, (g, q) in enumerate(zip(self.gradients, self.smoothed, strict=True)):
-            change = alpha[:, j] - fit.coefficients[:, j]
-            smooth = self.weights / self.weights.sum() * (fit.kernel @ change)
-            pairs.append((g, share[:, None] * g / 2))
-            pairs.append((fit.rows, 2 * fit.gamma * (change[:, None] * q - smooth[:, None] * g)))
-        return Products(tuple(pairs))
+        half = share[:, None] / 2
+        moved = np.zeros_like(fit.rows)
+        for j, (g, q) in enumerate(zip(fit.gradients, self.smoothed, strict=True)):
+            pairs.append((g, half * g))
+            moved += change[:, j, None] * q
+            moved -= smooth[:, j, None] * g
+        moved *= 2 * fit.gamma
+        return Products((*pairs, (fit.rows, moved)))
 
     def _anew(self, rows: NDArray[np.intp], shift: Array) -> Products:
         """The same from a regression on these rows."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ RIDGES = 10.0 ** np.linspace(-5.0, 1.0, 13)
 class KernelFit:
     r"""A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error.
 
-    ``inverse``, where it is asked for, is :math:`(K + \lambda W^{-1})^{-1}`.
+    ``inverse``, where it is asked for and the regression says something, is :math:`(K + \lambda W^{-1})^{-1}`.
     """
 
     rows: Array
@@ -43,15 +45,24 @@ class KernelFit:
         G *= 2 * self.gamma
         return G
 
+    @cached_property
+    def gradients(self) -> list[Array]:
+        """Those of every response."""
+        return list(self.each_gradient())
+
+    def each_gradient(self) -> Iterator[Array]:
+        """Gradients of one response after the other."""
+        values = self.kernel @ self.coefficients
+        for alpha, value in zip(self.coefficients.T, values.T, strict=True):
+            yield self.gradient(alpha, value)
+
     def gradient_products(self, weights: Array) -> Array:
         r"""E[g g'] summed over responses, with :math:`g = 2\gamma \sum_i \alpha_i k(x, x_i)(x_i - x)` at every row."""
         p = self.rows.shape[1]
         total = np.zeros((p, p))
         share = np.sqrt(weights / weights.sum())
-        values = self.kernel @ self.coefficients
-        for alpha, value in zip(self.coefficients.T, values.T, strict=True):
-            G = self.gradient(alpha, value)
-            G *= share[:, None]
+        for g in self.each_gradient() if self.inverse is None else self.gradients:
+            G = g * share[:, None]
             total += G.T @ G
         return total
 
@@ -114,7 +125,8 @@ def fit_kernel(A: Array, R: Array, weights: Array, *, keep_inverse: bool = False
     inverted, _ = dtrtri(factored, lower=1, overwrite_c=1)
     keep = 1.0 - (1.0 - ridge * inverse_diagonal(inverted)) / weights
     error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
-    inverse = whole_inverse(inverted, root) if keep_inverse else None
+    useful = error < float(np.sum(weights[:, None] * R**2)) / n
+    inverse = whole_inverse(inverted, root) if keep_inverse and useful else None
     mirrored(K)
     K /= root
     K /= root[:, None]
@@ -130,9 +142,10 @@ def inverse_diagonal(inverted: Array) -> Array:
 def whole_inverse(inverted: Array, root: Array) -> Array:
     """(L L')^-1 from the lower half L^-1, rows and columns scaled."""
     found, _ = dlauum(inverted, lower=1)
-    found = mirrored(found)
-    found *= root
-    found *= root[:, None]
+    found = mirrored(found).T  # rows together, of which groups take some
+    if (root != 1.0).any():
+        found *= root
+        found *= root[:, None]
     return found
 
 
