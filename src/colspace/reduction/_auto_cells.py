@@ -59,14 +59,16 @@ class CellTotals:
     def moments(self) -> tuple[TripleMoments, ...]:
         """What was added."""
         p, q = self.xy.shape[1:]
-        for g in (*self.xyx.reshape(-1, p, p), *self.xx):
-            mirrored(g)
+        for grams in (self.xyx.reshape(-1, p, p), self.xx):
+            for i in range(p):  # from their lower halves
+                grams[:, :i, i] = grams[:, i, :i]
+        shift_x, shift_y, slices = np.zeros(p), np.zeros(q), (slice(0, p),)
         return tuple(
             TripleMoments(
-                shift_x=np.zeros(p),
-                shift_y=np.zeros(q),
+                shift_x=shift_x,
+                shift_y=shift_y,
                 scale_y=1.0,
-                slices=(slice(0, p),),
+                slices=slices,
                 rows=self.rows[k],
                 count=float(self.count[k]),
                 x=self.x[k],

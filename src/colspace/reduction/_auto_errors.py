@@ -352,10 +352,11 @@ class AutoFit:
         return self.sampled - self.weights / self.weights.sum() @ self.sampled
 
     @cached_property
-    def sampled_solved(self) -> Array:
-        """The kernel's inverse times them."""
+    def sampled_solved(self) -> Array | None:
+        """The kernel's inverse times them, which is quicker than times the shifts of all groups where they are few."""
         assert self.kernel is not None
-        return self.kernel.inverse @ self.sampled_centred
+        few = self.sampled.shape[1] <= _DENSE
+        return self.kernel.inverse @ self.sampled_centred if few else None
 
     def gradients(
         self, rest: Rest, kept: NDArray[np.bool_], shift: Array | None, weight: float
@@ -366,7 +367,8 @@ class AutoFit:
         """
         if self.kernel is None or shift is None or not kept.any():
             return None
-        products = self.kernel.products(kept, self.sampled_centred @ -shift, self.sampled_solved @ -shift)
+        solved = None if self.sampled_solved is None else self.sampled_solved @ -shift
+        products = self.kernel.products(kept, self.sampled_centred @ -shift, solved)
         places = list(zip(self.slices, self.scales, strict=True))
         if any(len(m.matrix) > _DENSE for m in rest.metrics):
             wide = [products.block(s, scale) for s, scale in places]
