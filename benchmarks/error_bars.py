@@ -6,7 +6,8 @@ For every estimator, 1,000, 4,000 and 16,000 rows, normal and skewed columns: th
 t x error, K - 1 degrees of freedom) that hold the loading of the law, turned to the fit as the jackknife turns its
 directions, and the root mean square of ``expected_error_`` over that of the error itself. What the estimator finds in a
 million rows stands for the law where the columns are skewed, since SIR, SAVE and pHd then mean other directions
-than those of the link. Last, the expected error of a response that depends on nothing. One BLAS thread.
+than those of the link; for the default of JointReduction, whose gradients come from 1,500 rows however many there are, the
+mean of what it finds in 20 tables of 50,000 rows. Last, the expected error of a response that depends on nothing. One BLAS thread.
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ def additive(X: Array, rng: np.random.Generator) -> Array:
     return (np.tanh(u) + v)[:, 0] + 0.5 * rng.standard_normal(len(X))
 
 
+def curved(X: Array, rng: np.random.Generator) -> Array:
+    u = X @ directions(X.shape[1], 2)
+    return u[:, 0] + 0.5 * u[:, 1] ** 2 + 0.7 * rng.standard_normal(len(X))
+
+
 @dataclass(frozen=True)
 class Case:
     """An estimator, a response that it can find, and the number of columns."""
@@ -88,6 +94,11 @@ class Case:
 def cases() -> dict[str, Case]:
     sparse = {"blocks": TWO, "whiten": "diagonal", "n_selected": 4}
     return {
+        "default, bilinear": Case(JointReduction(2, blocks=TWO), bilinear),
+        "default, linear": Case(JointReduction(2), two_regressions, HALF),
+        "default, additive": Case(JointReduction(1, blocks=TWO), additive),
+        "default, quadratic": Case(JointReduction(2), quadratic, HALF),
+        "default, curved": Case(JointReduction(2), curved, HALF),
         "JointReduction": Case(JointReduction(2, blocks=TWO, moments="all"), bilinear),
         "JointReduction, joint": Case(JointReduction(2, blocks=TWO, moments="joint"), bilinear),
         "JointReduction, selected": Case(
@@ -143,6 +154,15 @@ def judge(case: Case, law: str, m: int, runs: int, truth: dict[str, Array]) -> t
 def law_of(case: Case, law: str, rows: int) -> dict[str, Array]:
     """What the estimator means: its loadings in very many rows."""
     rng = np.random.default_rng(12345)
+    if getattr(case.model, "moments", None) == "auto":
+        products: dict[str, Any] = {}
+        for _ in range(20):
+            X = columns(rows // 20, case.p, law, rng)
+            for block, L in loadings(case.model.fit(X, case.response(X, rng))).items():
+                products[block] = products.get(block, 0.0) + L @ L.T / 20
+        r = case.model.n_components
+        found = {block: np.linalg.eigh(G) for block, G in products.items()}
+        return {block: (U * np.sqrt(np.maximum(e, 0.0)))[:, -r:] for block, (e, U) in found.items()}
     X = columns(rows, case.p, law, rng)
     return loadings(case.model.fit(X, case.response(X, rng)))
 

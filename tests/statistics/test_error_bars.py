@@ -214,7 +214,7 @@ def test_off_is_said(table, monkeypatch):
         (JointReduction(1, moments="all", n_groups=None), "n_groups=None"),
         (SlicedInverse(1, n_groups=None), "n_groups=None"),
         (JointReduction(1, moments="all", solver="randomized", random_state=0), "solver='exact'"),
-        (JointReduction(1), "published moments"),
+        (JointReduction(1, n_groups=None), "n_groups=None"),
         (SteinReduction(1, score_model=StudentScore(df=5.0)), "gaussian"),
     ):
         model.fit(X, Y[:, 0])

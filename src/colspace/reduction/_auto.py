@@ -13,11 +13,15 @@ from .._blocks import Blocks
 from .._rows import sum_parts
 from .._validation import warn_constant
 from ..factor import break_ties, eigh
+from ._auto_errors import auto_left_out
+from ._auto_groups import choose_deal, group_bytes
+from ._auto_kernel import KernelGradients
 from ._auto_linear import BlockPlan, Ridges, Start, first_pass, linear_parts
-from ._auto_parts import kernel_part, moments_part, parts_pass
+from ._auto_parts import Residuals, kernel_part, moments_part, parts_pass
 from ._auto_rows import RowKeys, RowSample, SamplePlan
 from ._auto_tiles import FOLDS
 from ._determined import Known, warn_known
+from ._jackknife import LeftOut
 from ._joint_fit import Solution
 from ._ridge import LooPaths, LooPlan, Ridge
 from ._source import Source
@@ -34,12 +38,13 @@ _ALPHAS = (0.0, 0.5, 2.0)
 _CHOICE_ROWS = 400
 
 
-def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
+def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0, n_groups: int | None = None) -> Solution:
     r"""Directions per block from two to four passes over the rows and a kernel regression on a sample of them.
 
     With :math:`a = (S + \lambda)^{-1/2} x` per block, :math:`\lambda` the ridge of least leave-one-out error, the directions are
     the leading eigenvectors of ``stack``: the ridge's own (``linear_parts``), and those in which its leave-one-out
     residual bends, by gradients of a kernel regression (``kernel_part``) and by second moments (``moments_part``).
+    With ``n_groups`` the same passes keep the sums of groups of rows for errors of the directions.
     """
     start = first_pass(source, blocks)
     keys = row_keys(source, blocks, start, seed)
@@ -49,28 +54,55 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
     steps, alpha = choose_variant(source, blocks, ridges, sample, r)
     if steps:
         ridges = start.choose(loo, steps)
-    gradients, v_kernel = kernel_part(sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths)
-    bends = sum(len(ridge.axes.values) for ridge in ridges.blocks) <= ridges.count / 4
-    sums, residuals = parts_pass(source, ridges, keys if bends else None, blocks=len(blocks) > 1)
+    rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
+    bends = rows.size <= ridges.count / 4
+    deal, note = choose_deal(
+        n_groups, group_bytes(rows.size, ridges.n_responses, second=bends), source, sample
+    )
+    gradients, v_kernel, kernel = kernel_part(
+        sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths, keep_inverse=deal is not None
+    )
+    sums, residuals = parts_pass(source, ridges, rows, keys, blocks=len(blocks) > 1, second=bends, deal=deal)
     linear = linear_parts(ridges, sums, r, alpha)
     moments, v_moments = None, 0.0
-    if residuals is not None:
+    if residuals is not None and bends:
         moments, v_moments = moments_part(
             source, ridges.blocks, ridges.joint, ridges.response, keys, r, residuals
         )
-    loadings, values = [], []
+    loadings, values, fill = [], [], []
     for b, ridge in enumerate(ridges.blocks):
-        G = stack(
+        G = weighed(
             linear[b],
             None if gradients is None else gradients[b],
             v_kernel,
             None if moments is None else moments[b],
             v_moments,
-            ridge.axes.values,
         )
-        L, found = leading_loadings(G, ridge, r)
+        fill.append(fill_weight(G))
+        L, found = leading_loadings(filled(G, fill[-1], ridge.axes.values), ridge, r)
         loadings.append(L)
         values.append(found)
+    left = LeftOut(note=note)
+    if deal is not None and residuals is not None:
+        left = auto_left_out(
+            residuals.groups,
+            deal,
+            sample,
+            loadings,
+            ridges=ridges,
+            unit=source.unit,
+            r=r,
+            alpha=alpha,
+            blocks=sums,
+            kernel=None if kernel is None else KernelGradients(kernel, sample.weights),
+            v_kernel=v_kernel,
+            v_moments=v_moments,
+            noise=None if moments is None else residuals.noise,
+            seconds=moments,
+            fill=fill,
+            sampled=rows.coordinates(sample.X),
+            weights=sample.weights,
+        )
     q = ridges.n_responses
     spoken = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
     return Solution(
@@ -85,6 +117,7 @@ def fit_auto(source: Source, blocks: Blocks, r: int, seed: int = 0) -> Solution:
         ridges=[ridge.ridge for ridge in ridges.blocks],
         known=Known(ridges.cross, ridges.response, source.encoder.labels, ridges.count),
         parts={"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q},
+        left=left,
     )
 
 
@@ -225,6 +258,14 @@ def stack(
     A component of degree k under a Gaussian law has k times its variance as gradient energy: hence the 2. The last
     term fills with the order of PCA where nothing speaks.
     """
+    G = weighed(linear, gradients, v_kernel, moments, v_moments)
+    return filled(G, fill_weight(G), spread)
+
+
+def weighed(
+    linear: Array, gradients: Array | None, v_kernel: float, moments: Array | None, v_moments: float
+) -> Array:
+    """``stack`` without its last term."""
     G = linear.copy()
     both = v_kernel + v_moments
     if both > 0:
@@ -232,5 +273,15 @@ def stack(
             G += 2 * v_kernel**2 / both * gradients
         if moments is not None:
             G += 2 * v_moments**2 / both * moments
+    return G
+
+
+def fill_weight(G: Array) -> float:
+    """|G|/100, or 1/100 where G is zero."""
     strongest = float(eigh(G, 1)[0][-1])
-    return G + _FILL * (strongest if strongest > 0 else 1.0) * np.diag(spread / spread.max())
+    return _FILL * (strongest if strongest > 0 else 1.0)
+
+
+def filled(G: Array, weight: float, spread: Array) -> Array:
+    """``stack`` from what ``weighed`` gives."""
+    return G + weight * np.diag(spread / spread.max())

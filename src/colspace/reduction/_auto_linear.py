@@ -184,8 +184,22 @@ def linear_parts(ridges: Ridges, sums: BlockSums | None, r: int, alpha: float) -
     directions of the response among them. They also agree: directions follow Y + alpha times the mean prediction of
     the other blocks.
     """
+    agreements = block_agreements(ridges, sums, r)
     if sums is None:
-        return [linear_part(ridge.whitened_cross, ridge.agreement) for ridge in ridges.blocks]
+        return [
+            linear_part(ridge.whitened_cross, a) for ridge, a in zip(ridges.blocks, agreements, strict=True)
+        ]
+    n = ridges.count
+    return [
+        linear_part(ridge.whitened_cross + alpha * sums.toward[b] / n, agreements[b])
+        for b, ridge in enumerate(ridges.blocks)
+    ]
+
+
+def block_agreements(ridges: Ridges, sums: BlockSums | None, r: int) -> list[Array]:
+    """Held-out covariance of the response, less what the other blocks say of it, and each block's predictions."""
+    if sums is None:
+        return [ridge.agreement for ridge in ridges.blocks]
     q, n = ridges.n_responses, ridges.count
     G = sums.gram / n
     part = [slice(k * q, (k + 1) * q) for k in range(len(ridges.blocks) + 1)]
@@ -206,7 +220,4 @@ def linear_parts(ridges: Ridges, sums: BlockSums | None, r: int, alpha: float) -
             left = G[part[0], part[b + 1]] - _COMPLEMENT * G[part[0]][:, place] @ mix @ solved
             agreements[b] = (left + left.T) / 2
             top[b] = eigh(agreements[b], min(r, q))[1]
-    return [
-        linear_part(ridge.whitened_cross + alpha * sums.toward[b] / n, agreements[b])
-        for b, ridge in enumerate(ridges.blocks)
-    ]
+    return agreements

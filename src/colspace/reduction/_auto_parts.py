@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ from numpy.typing import NDArray
 
 from .._rows import workspace
 from ..factor import eigh
-from ..moments import TripleMoments, add_gram, centre, mirrored
+from ..moments import TripleMoments, centre
+from ._auto_cells import CellTotals, NoiseTotals
+from ._auto_groups import GroupParts
 from ._auto_linear import BlockPlan, BlockSums, Ridges
 from ._auto_rows import RowKeys, RowSample
-from ._auto_tiles import FOLDS, Whitener, folded_tiles
-from ._gradient import fit_kernel
+from ._auto_tiles import FOLDS, RowDeal, Whitener, folded_tiles
+from ._gradient import KernelFit, fit_kernel
 from ._ridge import ResponseMap, Ridge
 from ._source import Source
 from ._tiles import pass_rows, rows_along
@@ -26,9 +30,15 @@ Array = NDArray[np.float64]
 
 
 def kernel_part(
-    sample: RowSample, ridges: Sequence[Ridge], joint: Ridge, response: ResponseMap, widths: Sequence[int]
-) -> tuple[list[Array] | None, float]:
-    """Gradient products of the residual's kernel regression per block (trace one in all), and what it explains."""
+    sample: RowSample,
+    ridges: Sequence[Ridge],
+    joint: Ridge,
+    response: ResponseMap,
+    widths: Sequence[int],
+    *,
+    keep_inverse: bool = False,
+) -> tuple[list[Array] | None, float, KernelFit | None]:
+    """Gradient products of the residual's kernel regression per block (trace one in all), what it explains, and it."""
     X, w = sample.X, sample.weights
     R = joint.path.loo(X, response(sample.Y))[0][:, 0]
     R = R - w @ R / w.sum()
@@ -37,20 +47,20 @@ def kernel_part(
     A = np.empty((len(X), ends[-1]))
     for ridge, width, block in zip(ridges, widths, blocks, strict=True):
         np.divide(ridge.axes.coordinates(X), np.sqrt(width), out=A[:, block])
-    fit = fit_kernel(A, R, w)
+    fit = fit_kernel(A, R, w, keep_inverse=keep_inverse)
     if fit is None:
-        return None, 0.0
+        return None, 0.0, None
     q = R.shape[1]
     explained = float(q) * max(float(np.sum(w[:, None] * R**2)) / (w.sum() * q) - fit.error, 0.0)
     if explained == 0.0:
-        return None, 0.0
+        return None, 0.0, None
     products = fit.gradient_products(w)
     found = [
         products[block, block] / width * ridge.root * ridge.root[:, None]
         for ridge, width, block in zip(ridges, widths, blocks, strict=True)
     ]
     trace = sum(np.trace(G) for G in found)
-    return ([G / trace for G in found], explained) if trace > 0 else (None, 0.0)
+    return ([G / trace for G in found], explained, fit) if trace > 0 else (None, 0.0, None)
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,15 @@ class Residuals:
             found.append((A.copy(), self.of_rows(rows.Z, A, rows.V)))
         return np.vstack([A for A, _ in found]), np.vstack([R for _, R in found])
 
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return sum(len(ridge.axes.values) for ridge in self.ridges)
+
+    def coordinates(self, X: Any) -> Array:
+        """Whitened coordinates alone."""
+        return np.hstack([ridge.axes.coordinates(X) / ridge.root for ridge in self.ridges])
+
     def of_rows(self, Z: Any, A: Array, V: Array) -> Array:
         """Residuals of a tile; one block's coordinates are those of all."""
         if len(self.ridges) == 1:
@@ -82,82 +101,33 @@ class Residuals:
 
 @dataclass(frozen=True)
 class ResidualSums:
-    """Moments of residuals with whitened coordinates, by fold, and the sum of |r|^2 |a|^2 a a' within blocks."""
+    """Moments of residuals with whitened coordinates, by fold, the sum of |r|^2 |a|^2 a a' within blocks, and sums of groups.
+
+    Groups that lie within folds stand for these, and ``folds`` is empty.
+    """
 
     folds: tuple[TripleMoments, ...]
     noise: Array
+    groups: GroupParts = field(default_factory=lambda: GroupParts({}))
 
     def __add__(self, other: ResidualSums) -> ResidualSums:
         folds = tuple(a + b for a, b in zip(self.folds, other.folds, strict=True))
-        return ResidualSums(folds, self.noise + other.noise)
+        return ResidualSums(folds, self.noise + other.noise, self.groups + other.groups)
 
     def absorb(self, other: ResidualSums) -> ResidualSums:
         """``self + other`` in the arrays of ``self``."""
         folds = tuple(a.absorb(b) for a, b in zip(self.folds, other.folds, strict=True))
-        return ResidualSums(folds, np.add(self.noise, other.noise, out=self.noise))
+        noise = np.add(self.noise, other.noise, out=self.noise)
+        return ResidualSums(folds, noise, self.groups.absorb(other.groups))
 
-
-class ResidualTotals:
-    """Where the sums of residuals grow, tile by tile."""
-
-    def __init__(self, parts: tuple[slice, ...], q: int) -> None:
-        p = parts[-1].stop
-        self.parts = parts
-        self.rows = [0] * FOLDS
-        self.count, self.x, self.y = np.zeros(FOLDS), np.zeros((FOLDS, p)), np.zeros((FOLDS, q))
-        self.yy, self.xy = np.zeros((FOLDS, q, q)), np.zeros((FOLDS, p, q))
-        self.xx, self.xyx = np.zeros((FOLDS, p, p)), np.zeros((FOLDS, q, p, p))
-        self.noise = [np.zeros((s.stop - s.start, s.stop - s.start)) for s in parts]
-
-    def add(self, A: Array, R: Array, w: Array, ends: tuple[int, ...], *, weighted: bool) -> None:
-        """Rows of a tile, those of a fold together."""
-        W = R * w[:, None]
-        start = 0
-        for k, end in enumerate(ends):
-            s = slice(start, end)
-            start = end
-            a, r, v = A[s], R[s], w[s]
-            self.rows[k] += int(np.count_nonzero(v))
-            self.count[k] += v.sum()
-            self.x[k] += v @ a
-            self.y[k] += W[s].sum(axis=0)
-            self.yy[k] += r.T @ W[s]
-            self.xy[k] += a.T @ W[s]
-            add_gram(self.xx[k], a, v if weighted else None)
-            for j in range(R.shape[1]):
-                add_gram(self.xyx[k, j], a, W[s, j])
-        noise = np.sqrt(w * np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A))[:, None]
-        for b, part in enumerate(self.parts):
-            width = part.stop - part.start
-            scaled = np.multiply(A[:, part], noise, out=workspace("scaled", (len(A), width)))
-            add_gram(self.noise[b], scaled)
-
-    def sums(self) -> ResidualSums:
-        """What was added."""
-        p, q = self.xy.shape[1:]
-        for g in self.xyx.reshape(-1, p, p):
-            mirrored(g)
-        noise = np.zeros((p, p))
-        for s, found in zip(self.parts, self.noise, strict=True):
-            noise[s, s] = mirrored(found)
-        folds = tuple(
-            TripleMoments(
-                shift_x=np.zeros(p),
-                shift_y=np.zeros(q),
-                scale_y=1.0,
-                slices=(slice(0, p),),
-                rows=self.rows[k],
-                count=float(self.count[k]),
-                x=self.x[k],
-                y=self.y[k],
-                yy=self.yy[k],
-                xy=self.xy[k],
-                xx={(0, 0): mirrored(self.xx[k])},
-                xyx={(0, 0): self.xyx[k]},
-            )
-            for k in range(FOLDS)
-        )
-        return ResidualSums(folds, noise)
+    def by_fold(self) -> list[TripleMoments]:
+        """Moments of the folds."""
+        if self.folds:
+            return list(self.folds)
+        groups = self.groups.parts
+        some = next(iter(groups.values())).moments
+        inside = [[groups[i].moments for i in sorted(groups) if i % FOLDS == k] for k in range(FOLDS)]
+        return [reduce(add, parts) if parts else some - some for parts in inside]
 
 
 @dataclass(frozen=True)
@@ -181,28 +151,53 @@ class PartSums:
 
 @dataclass(frozen=True)
 class PartsPlan:
-    """``plan(X, Y, weights)``: how blocks go together, and moments of residuals, from the same whitened rows."""
+    """``plan(X, Y, weights)``: how blocks go together, and moments of residuals, from the same whitened rows.
+
+    ``deal``: of groups of rows too; ``second`` false: of groups alone, without residuals.
+    """
 
     rows: Residuals
     keys: RowKeys | None  # None: no moments of residuals
     blocks: BlockPlan | None
+    deal: RowDeal | None = None
+    second: bool = True
 
     def __call__(self, X: Any, Y: Array, weights: Array | None = None) -> PartSums:
         """Statistic of one chunk."""
         white = Whitener.of(self.rows.ridges)
-        totals = (
-            ResidualTotals(white.parts, self.rows.response.map.shape[1]) if self.keys is not None else None
-        )
+        p, q = white.parts[-1].stop, self.rows.response.map.shape[1]
+        deal = self.deal
+        nested = deal is not None and deal.nested
+        cells, groups = None, None
+        if self.keys is not None and (self.second or nested):
+            count = deal.k if deal is not None and nested else FOLDS
+            cells = CellTotals(count, p, q if self.second else 0, q if nested else 0, weights is not None)
+        if deal is not None and not nested:
+            groups = CellTotals(deal.k, p, q if self.second else 0, q, weights is not None)
+        noise = NoiseTotals(white.parts) if self.keys is not None and self.second else None
         blocks: BlockSums | None = None
-        for tile in folded_tiles(X, Y, weights, self.rows.joint, self.rows.response, self.keys):
+        for tile in folded_tiles(X, Y, weights, self.rows.joint, self.rows.response, self.keys, deal):
             A = white(tile.Z)
             if self.blocks is not None:
                 found = self.blocks.of_rows(white, A, tile.V, tile.w)
                 blocks = found if blocks is None else blocks.absorb(found)
-            if totals is not None:
-                R = self.rows.of_rows(tile.Z, A, tile.V)
-                totals.add(A, R, tile.w, tile.ends, weighted=weights is not None)
-        return PartSums(blocks, totals.sums() if totals is not None else None)
+            if self.keys is None:
+                continue
+            R = self.rows.of_rows(tile.Z, A, tile.V) if self.second else tile.V[:, :0]
+            if cells is not None:
+                cells.add(A, R, tile.V, tile.w, tile.ends)
+            if noise is not None:
+                noise.add(A, R, tile.w)
+            if groups is not None and tile.group is not None:
+                groups.add_unsorted(A, R, tile.V, tile.w, tile.group)
+        if self.keys is None:
+            return PartSums(blocks, None)
+        folds = cells.moments() if cells is not None and not nested else ()
+        dealt = cells if nested else groups
+        found_groups = GroupParts({}) if dealt is None else dealt.groups()
+        return PartSums(
+            blocks, ResidualSums(folds, np.zeros((0, 0)) if noise is None else noise.sums(), found_groups)
+        )
 
 
 @dataclass(frozen=True)
@@ -237,13 +232,20 @@ class FormPlan:
 
 
 def parts_pass(
-    source: Source, ridges: Ridges, keys: RowKeys | None, *, blocks: bool
+    source: Source,
+    ridges: Ridges,
+    rows: Residuals,
+    keys: RowKeys,
+    *,
+    blocks: bool,
+    second: bool,
+    deal: RowDeal | None = None,
 ) -> tuple[BlockSums | None, ResidualSums | None]:
-    """One pass for what is asked for: how blocks go together, moments of residuals (with keys)."""
-    if keys is None and not blocks:
+    """One pass for what is asked for: how blocks go together, moments of residuals (``second``), sums of groups."""
+    wanted = second or deal is not None
+    if not wanted and not blocks:
         return None, None
-    rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
-    plan = PartsPlan(rows, keys, BlockPlan(ridges) if blocks else None)
+    plan = PartsPlan(rows, keys if wanted else None, BlockPlan(ridges) if blocks else None, deal, second)
     found = source.reduce(plan, pass_rows(source.X, len(ridges.mean)))
     return found.blocks, found.residuals
 
@@ -266,16 +268,15 @@ def moments_part(
     if sums is None:
         sums = source.reduce(PartsPlan(rows, keys, None), chunk).residuals
     assert sums is not None
-    total = sums.folds[0]
-    for part in sums.folds[1:]:
-        total = total + part
+    folds = sums.by_fold()
+    total = reduce(add, folds)
     q = len(total.y)
     ones = np.ones(q)
     H = centre(total, y_scale=ones).triple[0, 0]
     n = total.count
     white = Whitener.of(rows.ridges)
     directions, values, constants, cross = [], [], [], np.zeros(q)
-    for part in sums.folds:
+    for part in folds:
         if not 0.01 * n < n - part.count:  # copies of a row share a fold: the others may have none
             return None, 0.0
         train = centre(total - part, y_scale=ones)

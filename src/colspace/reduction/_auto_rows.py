@@ -54,6 +54,14 @@ class RowKeys:
         return key
 
 
+def mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Keys whose bits are mixed again."""
+    key = key.copy()
+    with np.errstate(over="ignore"):
+        _mix(key, np.empty_like(key))
+    return key
+
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -84,20 +92,28 @@ def standard_norms(X: Any, mean: Array | None, inverse: Array) -> Array:
 class RowSample:
     """Different rows of the smallest keys with the weight of their copies: a sample that merges by ``+``.
 
-    ``most`` rows (None: KERNEL_ROWS) are kept.
+    ``copies`` is how many rows of the table each of them stands for; ``most`` rows (None: KERNEL_ROWS) are kept.
     """
 
     keys: NDArray[np.uint64]
     X: Array
     Y: Array
     weights: Array
+    copies: Array
     most: int | None = None
 
     @classmethod
     def of(
-        cls, keys: NDArray[np.uint64], X: Array, Y: Array, weights: Array, most: int | None = None
+        cls,
+        keys: NDArray[np.uint64],
+        X: Array,
+        Y: Array,
+        weights: Array,
+        most: int | None = None,
+        copies: Array | None = None,
     ) -> RowSample:
         """The sample of some rows; equal ones become one."""
+        copies = np.ones(len(keys)) if copies is None else copies
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         again = np.zeros(len(keys), dtype=bool)
@@ -107,10 +123,12 @@ class RowSample:
         same = np.abs(X[here] - X[before]) <= 1e-9 * largest  # but for rounding
         again[near] = same.all(axis=1) & (Y[here] == Y[before]).all(axis=1)
         first = np.flatnonzero(~again)
-        weights = np.add.reduceat(weights[order], first) if len(first) else weights
+        weights, copies = weights[order], copies[order]
+        if len(first):
+            weights, copies = np.add.reduceat(weights, first), np.add.reduceat(copies, first)
         kept = first[: most or KERNEL_ROWS]
         rows = order[kept]
-        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)], most)
+        return cls(keys[kept], X[rows], Y[rows], weights[: len(kept)], copies[: len(kept)], most)
 
     def __add__(self, other: RowSample) -> RowSample:
         return RowSample.of(
@@ -119,6 +137,7 @@ class RowSample:
             np.concatenate([self.Y, other.Y]),
             np.concatenate([self.weights, other.weights]),
             self.most,
+            np.concatenate([self.copies, other.copies]),
         )
 
 
@@ -136,7 +155,7 @@ class SamplePlan:
     def chosen(self, keys: NDArray[np.uint64], X: Any, Y: Array, weights: Array | None) -> RowSample:
         """The sample of rows with these keys."""
         if not len(keys):
-            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0), self.most)
+            return RowSample(keys, np.zeros((0, X.shape[1])), Y, np.zeros(0), np.zeros(0), self.most)
         kept = np.flatnonzero(keys <= largest_kept(keys, self.most or KERNEL_ROWS))
         rows = X[kept]
         rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)

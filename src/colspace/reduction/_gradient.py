@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtri
 
 from ..factor import eigh
 from ..moments import mirrored
@@ -23,7 +25,10 @@ RIDGES = 10.0 ** np.linspace(-5.0, 1.0, 13)
 
 @dataclass(frozen=True)
 class KernelFit:
-    """A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error."""
+    r"""A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error.
+
+    ``inverse``, where it is asked for and the regression says something, is :math:`(K + \lambda W^{-1})^{-1}`.
+    """
 
     rows: Array
     coefficients: Array
@@ -31,16 +36,33 @@ class KernelFit:
     kernel: Array
     error: float
     ridge: float
+    inverse: Array | None = None
+
+    def gradient(self, alpha: Array, values: Array | None = None) -> Array:
+        """Gradients at every row for these coefficients (``values``: of their function, if known)."""
+        values = self.kernel @ alpha if values is None else values
+        G = self.kernel @ (alpha[:, None] * self.rows) - values[:, None] * self.rows
+        G *= 2 * self.gamma
+        return G
+
+    @cached_property
+    def gradients(self) -> list[Array]:
+        """Those of every response."""
+        return list(self.each_gradient())
+
+    def each_gradient(self) -> Iterator[Array]:
+        """Gradients of one response after the other."""
+        values = self.kernel @ self.coefficients
+        for alpha, value in zip(self.coefficients.T, values.T, strict=True):
+            yield self.gradient(alpha, value)
 
     def gradient_products(self, weights: Array) -> Array:
         r"""E[g g'] summed over responses, with :math:`g = 2\gamma \sum_i \alpha_i k(x, x_i)(x_i - x)` at every row."""
         p = self.rows.shape[1]
         total = np.zeros((p, p))
         share = np.sqrt(weights / weights.sum())
-        values = self.kernel @ self.coefficients
-        for alpha, value in zip(self.coefficients.T, values.T, strict=True):
-            G = self.kernel @ (alpha[:, None] * self.rows) - value[:, None] * self.rows
-            G *= 2 * self.gamma * share[:, None]
+        for g in self.each_gradient() if self.inverse is None else self.gradients:
+            G = g * share[:, None]
             total += G.T @ G
         return total
 
@@ -74,7 +96,7 @@ def weighted_median(values: Array, weights: Array) -> float:
     return float(values[order[min(int(place), len(order) - 1)]])
 
 
-def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
+def fit_kernel(A: Array, R: Array, weights: Array, *, keep_inverse: bool = False) -> KernelFit | None:
     r"""Kernel ridge of R (rows x responses) on rows A, bandwidth and ridge by exact leave-one-out error.
 
     With weights w the coefficients solve :math:`(K + \lambda W^{-1})\alpha = R`, :math:`H = K (K + \lambda W^{-1})^{-1}`, and
@@ -100,19 +122,31 @@ def fit_kernel(A: Array, R: Array, weights: Array) -> KernelFit | None:
         return None
     alpha = cho_solve((factored, True), R * root[:, None], check_finite=False) * root[:, None]
     rest = ridge * alpha / weights[:, None]  # r - f
-    keep = 1.0 - (1.0 - ridge * inverse_diagonal(factored)) / weights
+    inverted, _ = dtrtri(factored, lower=1, overwrite_c=1)
+    keep = 1.0 - (1.0 - ridge * inverse_diagonal(inverted)) / weights
     error = float(np.sum(weights[:, None] * (rest / np.maximum(keep, 1e-14)[:, None]) ** 2) / n)
+    useful = error < float(np.sum(weights[:, None] * R**2)) / n
+    inverse = whole_inverse(inverted, root) if keep_inverse and useful else None
     mirrored(K)
     K /= root
     K /= root[:, None]
     np.fill_diagonal(K, 1.0)
-    return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge)
+    return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge, inverse)
 
 
-def inverse_diagonal(factored: Array) -> Array:
-    """Diagonal of (L L')^-1, the squared norms of the columns of L^-1; L is the lower half and is lost."""
-    inverse, _ = dtrtri(factored, lower=1, overwrite_c=1)
-    return np.array([column[i:] @ column[i:] for i, column in enumerate(inverse.T)])
+def inverse_diagonal(inverted: Array) -> Array:
+    """Diagonal of (L L')^-1, the squared norms of the columns of L^-1, which is the lower half."""
+    return np.array([column[i:] @ column[i:] for i, column in enumerate(inverted.T)])
+
+
+def whole_inverse(inverted: Array, root: Array) -> Array:
+    """(L L')^-1 from the lower half L^-1, rows and columns scaled."""
+    found, _ = dlauum(inverted, lower=1)
+    found = mirrored(found).T  # rows together, of which groups take some
+    if (root != 1.0).any():
+        found *= root
+        found *= root[:, None]
+    return found
 
 
 def median_distance(D: Array, weights: Array) -> float:

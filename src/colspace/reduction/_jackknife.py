@@ -20,8 +20,9 @@ from ._span import Span
 
 Array = NDArray[np.float64]
 
-# squared error of directions from which halves of the rows are looked at, and between which errors they take over
-_WEAK = 0.3
+# squared error of directions over the square of the lower bound of doubt from which halves of the rows are looked at, and
+# between which errors they take over
+_WEAK = 1.2
 _DOUBT = (0.5, 0.7)
 _SPLITS = 10
 
@@ -32,7 +33,8 @@ class LeftOut:
 
     ``weights`` are the jackknife's, (1/share - 1)/K: se^2 = sum of weights times squared deviations. ``halves``, where
     the directions are badly known: those of halves of the groups, each half followed by the other. ``jumps``: what a
-    choice made anew without each group (of columns) adds to the directions.
+    choice made anew without each group (of columns) adds to the directions. ``doubt``: between which errors of the
+    jackknife the halves take over. ``silent``: of each block, whether nothing in y speaks for its directions.
     """
 
     directions: tuple[Array, ...] = ()
@@ -40,6 +42,8 @@ class LeftOut:
     halves: tuple[Array, ...] = ()
     note: str = ""
     jumps: tuple[Array, ...] = ()
+    doubt: tuple[float, float] = _DOUBT
+    silent: tuple[bool, ...] = ()
 
     def mapped(self, lift: Callable[[int, Array], Array], widths: Sequence[int]) -> LeftOut:
         """The same after a linear map of directions to so many columns, ``lift(block, columns x directions)``."""
@@ -84,12 +88,14 @@ def leave_out(
     full: Sequence[Array],
     metrics: Sequence[Callable[[Array], Array]],
     choose: Callable[[Any], Sequence[Array]] | None = None,
+    splits: int = _SPLITS,
+    doubt: tuple[float, float] = _DOUBT,
 ) -> LeftOut:
     """Solve without each group in turn, and turn what is found to the directions of all rows.
 
     ``solve`` gives directions (columns x directions) of every block from sums; ``metrics[b](L)`` is G L for the
     matrix G in which the directions of block b are orthonormal. ``choose`` gives them when a choice that ``solve``
-    takes from all rows is made anew.
+    takes from all rows is made anew. ``splits``: ways to halve the groups where directions are badly known.
     """
     if sums.note:
         return LeftOut(note=sums.note)
@@ -112,14 +118,16 @@ def leave_out(
             directions = tuple(np.stack(block) for block in zip(*found, strict=True))
             weights = (1.0 / sums.shares - 1.0) / len(sums.parts)
             if any(
-                _spread(D, weights, metric) > _WEAK for D, metric in zip(directions, metrics, strict=True)
+                _spread(D, weights, metric) > _WEAK * doubt[0] ** 2
+                for D, metric in zip(directions, metrics, strict=True)
             ):
-                halves = _half_fits(list(sums.parts.values()), choose or solve)
+                halves = _half_fits(list(sums.parts.values()), choose or solve, splits)
         except (ValueError, ArithmeticError) as reason:
             return LeftOut(note=f"without some group of the rows there is no fit: {reason}")
     if not all(np.isfinite(D).all() for D in (*directions, *halves)):
         return LeftOut(note="without some group of the rows the directions are not finite")
-    return LeftOut(directions, weights, halves, jumps=tuple(np.stack(b) for b in zip(*jumped, strict=True)))
+    jumps = tuple(np.stack(b) for b in zip(*jumped, strict=True))
+    return LeftOut(directions, weights, halves, jumps=jumps, doubt=doubt)
 
 
 def _spread(D: Array, weights: Array, metric: Callable[[Array], Array]) -> float:
@@ -130,11 +138,11 @@ def _spread(D: Array, weights: Array, metric: Callable[[Array], Array]) -> float
     )
 
 
-def _half_fits(parts: list[Any], solve: Callable[[Any], Sequence[Array]]) -> tuple[Array, ...]:
+def _half_fits(parts: list[Any], solve: Callable[[Any], Sequence[Array]], splits: int) -> tuple[Array, ...]:
     """Directions of every block from halves of the groups, several ways to split them."""
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(_SPLITS):
+    for _ in range(splits):
         order = rng.permutation(len(parts))
         for half in np.array_split(order, 2):
             found.append(list(solve(reduce(add, [parts[i] for i in half]))))
@@ -159,11 +167,14 @@ def space_error(L: Array, left: LeftOut, b: int = 0) -> float:
     :math:`E_k = (I - VV^\top) V_{-k}`, and :math:`t = \sum_k w_k |E_k - \bar E|^2 / r` estimates the squared tangent of
     the angle to the true space. Its squared sine, at most the c = 1 - r/p of a space drawn at random, is
     :math:`t c / (t + c)`. Where that is large, the jackknife sees too little: without signal the directions of all
-    rows stay near those of most rows. Halves of the rows then tell, see ``half_error``.
+    rows stay near those of most rows. Halves of the rows then tell, see ``half_error``. A block in which nothing speaks
+    has the error of a space drawn at random, whatever other rule its directions have.
     """
     p, r = L.shape
     if r == p:
         return 0.0
+    if left.silent and left.silent[b]:
+        return float(np.sqrt(1.0 - r / p))
     V = basis(L)
 
     def outside(stack: Array) -> Array:
@@ -175,7 +186,7 @@ def space_error(L: Array, left: LeftOut, b: int = 0) -> float:
     t = float(left.squares(E, jumps).sum()) / r
     found = np.sqrt(squared_sine(t, 1.0 - r / p))
     if left.halves:
-        low, high = _DOUBT
+        low, high = left.doubt
         share = min(max((found - low) / (high - low), 0.0), 1.0)
         found += share * max(half_error(left.halves[b]) - found, 0.0)
     return float(found)

@@ -103,8 +103,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
         classes get a warning, which "numbers" silences.
     n_groups : int or None, default=20
-        Groups of rows for errors of the directions, from sums that the same pass keeps (exact solver, published
-        moments). Fewer where their sums would take more than 256 MB, none under ten. None: no errors.
+        Groups of rows for errors of the directions, from sums that the same passes keep ("auto" and the exact
+        solver). Fewer where their sums would take more than 256 MB, none under ten. None: no errors.
     random_state : int, RandomState or None, default=None
         Used by the randomised solvers, and for the sample of rows that "auto" takes of more than 1,500 (None is
         0 there).

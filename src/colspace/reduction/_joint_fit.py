@@ -190,8 +190,8 @@ class Solution:
     known: Known | None = None
     counted: dict[str, Array] | None = None
     left: LeftOut = LeftOut(
-        note="errors come with solver='exact' and published moments (moments='all' and others), which keep sums of "
-        "groups of rows"
+        note="errors come with solver='exact' and with moments='auto', which keep sums of groups of rows; this solver sees "
+        "moments through products alone"
     )
 
     def lifted(self, span: Span) -> Solution:

@@ -51,7 +51,8 @@ def solve_table(problem: Problem, source: Source, how: How, *, at_most: bool = F
             problem = replace(problem, n_components=min(int(problem.n_components), *span.blocks.widths))
         problem, source = problem.in_span(span), span.source
     if how.auto:
-        return finished(fit_auto(source, problem.blocks, int(problem.n_components), how.seed), span, names)
+        found = fit_auto(source, problem.blocks, int(problem.n_components), how.seed, how.n_groups)
+        return finished(found, span, names)
     solver = problem.choose_solver(how.solver)
     if solver == "exact":
         solution = fit_exact(problem, source, how.n_groups)

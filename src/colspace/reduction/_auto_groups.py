@@ -1,0 +1,91 @@
+"""Sums of groups of rows for the errors of directions under moments="auto"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..moments import Additive, TripleMoments
+from ._auto_rows import RowSample
+from ._auto_tiles import FOLDS, RowDeal
+from ._groups import choose_groups, source_rows
+from ._source import Source
+
+Array = NDArray[np.float64]
+
+# share of the sample's rows that may have a copy (or only a key in common) before keys no longer deal rows by themselves
+_COPIES = 0.02
+
+
+def group_bytes(size: int, q: int, *, second: bool) -> int:
+    """Bytes of a group's sums of so many coordinates and responses."""
+    return 8 * (size * size * (1 + q * second) + 2 * size * q)
+
+
+def choose_deal(
+    n_groups: int | None, size: int, source: Source, sample: RowSample
+) -> tuple[RowDeal | None, str]:
+    """How rows are dealt, or why not; ``size`` is the bytes that one group takes.
+
+    The sample tells how many rows share their key with others.
+    """
+    rows = source_rows(source)
+    k, note = choose_groups(n_groups, size, rows)
+    if not k:
+        return None, note
+    if n_groups is not None and FOLDS < k < min(
+        n_groups, rows or n_groups
+    ):  # groups within folds need no more sums
+        k -= k % FOLDS
+    alone = len(np.unique(sample.keys)) / sample.copies.sum()
+    return RowDeal(k, by_key=alone > 1.0 - _COPIES), ""
+
+
+@dataclass(frozen=True)
+class GroupPart(Additive):
+    """Sums of a group: whitened coordinates a and residuals (``moments``), a v' of the mapped responses v, and v.
+
+    ``sampled`` counts the group in each row of the kernel's sample, known after the pass.
+    """
+
+    moments: TripleMoments
+    cross: Array
+    response: Array
+    sampled: Array
+
+    @property
+    def count(self) -> float:
+        """Weight of the rows."""
+        return self.moments.count
+
+    @property
+    def rows(self) -> int:
+        """Rows that have a weight."""
+        return self.moments.rows
+
+
+@dataclass(frozen=True)
+class GroupParts:
+    """Sums of groups by their number."""
+
+    parts: dict[int, GroupPart]
+
+    def __add__(self, other: GroupParts) -> GroupParts:
+        mine, theirs = self.parts, other.parts
+        both = {i: mine[i] + theirs[i] for i in mine.keys() & theirs.keys()}
+        return GroupParts(
+            {i: both.get(i) or copied({**mine, **theirs}[i]) for i in mine.keys() | theirs.keys()}
+        )
+
+    def absorb(self, other: GroupParts) -> GroupParts:
+        """``self + other`` in the arrays of ``self``, a sum that nobody else holds."""
+        for i, part in other.parts.items():
+            self.parts[i] = self.parts[i].absorb(part) if i in self.parts else copied(part)
+        return self
+
+
+def copied(part: GroupPart) -> GroupPart:
+    """The same sums in arrays of their own."""
+    return part + (part - part)
