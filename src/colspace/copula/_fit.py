@@ -30,6 +30,7 @@ class CopulaModel:
     """A fitted copula: factors and chain, g of every column, and what calibrates intervals.
 
     ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others.
+    ``curved`` corrects the laws of gaps where columns bend.
     """
 
     state: State
@@ -39,6 +40,7 @@ class CopulaModel:
     cells: Array
     loose: Array
     traces: tuple[Trace, ...]
+    curved: Any = None
 
     @property
     def factors(self) -> Factors:

@@ -19,6 +19,7 @@ from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
+from ._bend import bent, may_bend
 from ._fit import CopulaModel, fit_copula
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
@@ -68,10 +69,14 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         else 2e-3, or 4e-3 where most columns have levels (imputations settle before the loadings do); "paper" 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.
+    nonlinear : "auto" or bool, default="auto"
+        Whether forests correct the latent means of columns that bend (U-shapes, products, groups); only columns whose error
+        outside the bag falls by 3 % are corrected. "auto" first tests the table and leaves one that a copula fits exactly as it is.
+        "auto" does nothing for sparse matrices, Dask collections and ``method="paper"``; True is refused there.
     warm_start : bool, default=False
         Start from the loadings of the last fit where their shape is the same.
     random_state : int, RandomState or None, default=None
-        Of the randomised SVD that starts the loadings.
+        Of the randomised SVD that starts the loadings, and of tests and forests of ``nonlinear``.
     verbose : bool, default=False
         Draw a progress bar on a terminal.
 
@@ -86,6 +91,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         W W' + diag(noise): the latent correlation.
     kinds_ : tuple of str
     n_components_ : int
+    nonlinear_gain_ : ndarray (n_features,)
+        Share of the copula's absolute error outside the bag that the correction takes away; 0 where there is none.
     n_iter_ : int
         Iterations of all rounds.
 
@@ -116,6 +123,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "noise": [StrOptions({"column", "common"})],
         "kinds": [str, Mapping],
         "clip": ["boolean"],
+        "nonlinear": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [whole(1)],
         "warm_start": ["boolean"],
@@ -131,6 +139,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noise: str = "column",
         kinds: str | Mapping[Any, Any] = "auto",
         clip: bool = False,
+        nonlinear: bool | str = "auto",
         tol: float | None = None,
         max_iter: int = 200,
         warm_start: bool = False,
@@ -142,6 +151,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.noise = noise
         self.kinds = kinds
         self.clip = clip
+        self.nonlinear = nonlinear
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -166,6 +176,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
+        bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         active = np.array([kind != "constant" for kind in kinds])
@@ -175,7 +186,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         start = last[active] if last is not None and len(last) == len(active) else None
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = fit_copula(
-                rows if active.all() else rows.columns(np.flatnonzero(active)),
+                rows := rows if active.all() else rows.columns(np.flatnonzero(active)),
                 [d for d, keep in zip(distinct, active, strict=True) if keep],
                 [k for k, keep in zip(kinds, active, strict=True) if keep],
                 [name for name, keep in zip(layout.labels, active, strict=True) if keep],
@@ -188,6 +199,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 start=start,
                 tick=advance,
             )
+        if bends:
+            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto")
         self._store(model, layout, kinds, active, distinct)
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last = model.traces[-1]
@@ -247,6 +260,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.kinds_ = kinds
         self.n_components_ = f.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
+        self.nonlinear_gain_ = np.zeros(p)
+        if model.curved is not None:
+            self.nonlinear_gain_[active] = model.curved.gain
         self.loadings_ = np.zeros((p, f.rank))
         self.loadings_[active] = f.W
         self.noise_variance_ = np.ones(p)

@@ -1,0 +1,94 @@
+"""Bagged extremely randomised trees, kept as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._estep import Array
+
+TREES = 100
+_LEAVES = 1000  # about, of a tree: more rows make larger leaves
+_SPLITS = 12  # columns that a split looks at, at most
+_AT_ONCE = 1 << 15  # places in trees that are followed at once
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Nodes of all trees: at a node go ``left`` where the feature is at most the threshold, else ``right``.
+
+    A leaf leads to itself. ``roots`` are the first nodes, ``depth`` the longest way down, ``value`` what leaves say.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Array
+    roots: NDArray[np.int32]
+    depth: int
+
+    def __call__(self, X: Array) -> Array:
+        """Mean over the trees, row by row."""
+        out = np.empty(len(X))
+        step = max(1, _AT_ONCE // len(self.roots))
+        for a in range(0, len(X), step):
+            part = X[a : a + step].astype(np.float32)
+            row = np.arange(len(part))[:, None]
+            node = np.tile(self.roots, (len(part), 1))
+            for _ in range(self.depth):
+                low = part[row, self.feature[node]] <= self.threshold[node]
+                node = np.where(low, self.left[node], self.right[node])
+            out[a : a + step] = self.value[node].mean(axis=1)
+        return out
+
+
+def grow(X: Array, y: Array, weight: Array | None, rng: np.random.Generator) -> tuple[Forest, Array]:
+    """A forest that tells y from X, and its prediction of every row by the trees that have not seen the row.
+
+    Rows that every tree has seen are predicted by the mean of y.
+    """
+    from sklearn.tree import ExtraTreeRegressor
+
+    n, p = X.shape
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    trees, total, count = [], np.zeros(n), np.zeros(n)
+    leaf, share = max(1, round(n / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
+    for _ in range(TREES):
+        drawn = np.bincount(rng.integers(n, size=n), minlength=n)
+        seen, rest = np.flatnonzero(drawn), np.flatnonzero(drawn == 0)
+        w = drawn[seen] if weight is None else drawn[seen] * weight[seen]
+        tree = ExtraTreeRegressor(
+            min_samples_leaf=leaf, max_features=share, random_state=int(rng.integers(2**31 - 1))
+        )
+        tree.fit(X[seen], y[seen], w, check_input=False)
+        trees.append(tree.tree_)
+        total[rest] += tree.tree_.predict(X[rest])[:, 0]
+        count[rest] += 1
+    mean = np.average(y, weights=weight)
+    return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
+
+
+def as_arrays(trees: list[Any]) -> Forest:
+    """Trees of scikit-learn, one after another."""
+    roots = np.cumsum([0] + [tree.node_count for tree in trees[:-1]])
+    parts = []
+    for root, tree in zip(roots, trees, strict=True):
+        leaf = tree.children_left < 0
+        self = np.arange(tree.node_count)
+        parts.append(
+            (
+                np.where(leaf, 0, tree.feature),
+                np.where(leaf, np.inf, tree.threshold),
+                root + np.where(leaf, self, tree.children_left),
+                root + np.where(leaf, self, tree.children_right),
+                tree.value[:, 0, 0],
+            )
+        )
+    feature, threshold, left, right, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    depth = max(tree.max_depth for tree in trees)
+    whole = [part.astype(np.int32) for part in (feature, left, right, roots)]
+    return Forest(whole[0], threshold, whole[1], whole[2], value, whole[3], int(depth))
