@@ -29,12 +29,13 @@ from ._forest import Forest, grow
 from ._predict import Gaps, RowLaws, dense, latent_variance, plain_gaps, row_laws
 from ._residual_law import ResidualLaw, residual_law
 from ._step import level_means
-from ._truncated import log_mass
+from ._truncated import log_mass, truncated_moments
 
 LEARN = 20_000  # rows that forests learn from, at most
 LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, and over its standard error
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
 FEWEST = 40  # cells of a column worth a forest
+_REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SWEEPS = 3  # of the sites of the other levels, once a cell is gone
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
@@ -74,13 +75,13 @@ class Curved:
                 if sd is not None:
                     sd[gap.rows, gap.column] = gap.sd
             table = self.filled(table, missing)
-            for j in np.flatnonzero(missing.any(axis=0)):
+            for j in map(int, np.flatnonzero(missing.any(axis=0))):
                 rows = np.flatnonzero(missing[:, j])
                 width, bend = np.zeros(0) if sd is None else sd[rows, j], last.get(j)
                 if bend is None:
-                    yield Gaps(int(j), a + rows, table[rows, j], width)
+                    yield Gaps(j, a + rows, table[rows, j], width)
                 else:
-                    yield Gaps(int(j), a + rows, table[rows, j], bend.scale * width, bend.law)
+                    yield Gaps(j, a + rows, table[rows, j], bend.scale * width, bend.law)
 
     @property
     def last(self) -> dict[int, Bend]:
@@ -122,6 +123,36 @@ def latent_table(known: KnownRows, model: CopulaModel) -> tuple[Array, Any]:
     table[rows.row, rows.column] = z
     missing[rows.row, rows.column] = False
     return table, missing
+
+
+def redrawn(
+    tables: list[Array], X: Any, model: CopulaModel, rng: np.random.Generator, *, clip: bool
+) -> list[Array]:
+    """Drawn tables with gaps of corrected columns drawn again, given all other cells of their rows, column by column.
+
+    The mean is the factors' plus what the forest says of the row, the spread that of the residuals outside the bag.
+    """
+    missing = np.isnan(dense(X))
+    for out in tables:
+        for _ in range(_REDRAWS):
+            for j, bend in model.curved.last.items():
+                rows = np.flatnonzero(missing[:, j])
+                if len(rows):
+                    column = model.columns[j]
+                    x = column.values(_draw(out[rows], j, bend, model, rng))
+                    out[rows, j] = np.clip(x, *column.limits) if clip else x
+    return tables
+
+
+def _draw(rows: Array, j: int, bend: Bend, model: CopulaModel, rng: np.random.Generator) -> Array:
+    """Latent draws of column j of whole rows, given the other columns."""
+    known = known_rows(rows, model.state.chain, model.columns, model.labels)
+    cells = np.flatnonzero(known.rows.column == j)
+    table, missing = latent_table(known, model)
+    cell = hidden(row_laws(known, model), model, cells, table, missing, np.ones(len(rows)))
+    mean = cell.mean + bend.share * bend.forest(np.delete(cell.base, j, axis=1))
+    noise = rng.standard_normal(len(rows)) if bend.law is None else bend.law.quantile(rng.random(len(rows)))
+    return mean + bend.scale * cell.sd * noise
 
 
 # ---------------------------------------------------------------------- one cell hidden
@@ -198,13 +229,12 @@ class Hidden:
 
     def residual(self) -> Array:
         """z less its mean; of levels the mean over their interval."""
-        from ._truncated import truncated_moments
-
         out = self.low - self.mean
         on = np.flatnonzero(~self.exact)
         if len(on):
-            ends = [(end[on] - self.mean[on]) / self.sd[on] for end in (self.low, self.high)]
-            out[on] = self.sd[on] * truncated_moments(*ends).mean
+            mean, sd = self.mean[on], self.sd[on]
+            law = truncated_moments((self.low[on] - mean) / sd, (self.high[on] - mean) / sd)
+            out[on] = sd * law.mean
         return out
 
 
@@ -231,11 +261,7 @@ def hidden(laws: RowLaws, model: CopulaModel, cells: Index, table: Array, missin
 
 def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator) -> Curved | None:
     """Corrections that pay outside the bag, or None where there are none."""
-    X = dense(X)
-    n, p = X.shape
-    if n > LEARN:
-        some = np.sort(rng.choice(n, LEARN, replace=False))
-        X, weight = X[some], None if weight is None else weight[some]
+    p = X.shape[1]
     w = np.ones(len(X)) if weight is None else weight
     known = known_rows(X, model.state.chain, model.columns, model.labels)
     laws = row_laws(known, model)
@@ -246,7 +272,7 @@ def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.rando
     start, error = np.full(p, np.nan), np.full(p, np.nan)
     for _ in range(ROUNDS if p > 1 else 0):
         bends, outside = [], {}
-        for j, where in cells.items():
+        for j, where in list(cells.items()):
             cell = hidden(laws, model, where, table, missing, w)
             if not rounds:
                 start[j] = error[j] = float(np.average(misses(cell, model, cell.mean), weights=cell.weight))
@@ -257,6 +283,8 @@ def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.rando
                 bend, outside[j] = found
                 bends.append(bend)
                 error[j] = bend.error
+            elif rounds:
+                del cells[j]  # has not paid with better fills either
         if not bends:
             break
         rounds.append(tuple(bends))
@@ -289,23 +317,31 @@ def correct(
     cell: Hidden, model: CopulaModel, table: Array, before: Array, least: float, rng: np.random.Generator
 ) -> tuple[Bend, Array] | None:
     """A forest for one column if it pays outside the bag, and the means that it gives there."""
-    r = cell.residual()
-    uniform = bool((cell.weight == cell.weight[0]).all())
-    forest, outside = grow(np.delete(table, cell.column, axis=1), r, None if uniform else cell.weight, rng)
-    if not (outside @ outside > 0):
+    r, w = cell.residual(), cell.weight
+    old = misses(cell, model, before)
+
+    def fitted(outside: Array) -> tuple[float, float]:
+        if cell.exact.all():
+            return min(float((w * outside) @ r) / max(float((w * outside) @ outside), 1e-300), 1.25), 1.0
+        return likeliest(cell, outside)
+
+    def worth(outside: Array) -> bool:
+        new = misses(cell, model, cell.mean + fitted(outside)[0] * outside)
+        return float(w @ new) < (1.0 - 0.25 * least) * float(w @ old)
+
+    uniform = bool((w == w[0]).all())
+    grown = grow(np.delete(table, cell.column, axis=1), r, None if uniform else w, rng, worth)
+    if grown is None:
         return None
-    exact = cell.exact
-    if exact.all():
-        share = min(max(float((cell.weight * outside) @ r / ((cell.weight * outside) @ outside)), 0.0), 1.25)
-    else:
-        share, scale = likeliest(cell, outside)
+    forest, outside = grown
+    share, scale = fitted(outside)
     mean = cell.mean + share * outside
-    old, new = misses(cell, model, before), misses(cell, model, mean)
-    if not is_gain(old, new, cell.weight, least):
+    new = misses(cell, model, mean)
+    if share <= 0 or not is_gain(old, new, w, least):
         return None
     law = None
-    if exact.all():
-        law, scale = residual_law((cell.low - mean) / cell.sd, cell.weight)
+    if cell.exact.all():
+        law, scale = residual_law((cell.low - mean) / cell.sd, w)
     bend = Bend(cell.column, forest, share, scale, law, float(np.average(new, weights=cell.weight)))
     return bend, mean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._estep import Array
 
-TREES = 100
+TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
 _LEAVES = 1000  # about, of a tree: more rows make larger leaves
 _SPLITS = 12  # columns that a split looks at, at most
 _AT_ONCE = 1 << 15  # places in trees that are followed at once
@@ -20,7 +21,7 @@ _AT_ONCE = 1 << 15  # places in trees that are followed at once
 class Forest:
     """Nodes of all trees: at a node go ``left`` where the feature is at most the threshold, else ``right``.
 
-    A leaf leads to itself. ``roots`` are the first nodes, ``depth`` the longest way down, ``value`` what leaves say.
+    A leaf leads to itself. ``roots`` are the first nodes, ``value`` is what leaves say.
     """
 
     feature: NDArray[np.int32]
@@ -29,27 +30,37 @@ class Forest:
     right: NDArray[np.int32]
     value: Array
     roots: NDArray[np.int32]
-    depth: int
 
     def __call__(self, X: Array) -> Array:
         """Mean over the trees, row by row."""
         out = np.empty(len(X))
-        step = max(1, _AT_ONCE // len(self.roots))
+        size, p = len(self.roots), X.shape[1]
+        step = max(1, _AT_ONCE // size)
         for a in range(0, len(X), step):
             part = X[a : a + step].astype(np.float32)
-            row = np.arange(len(part))[:, None]
-            node = np.tile(self.roots, (len(part), 1))
-            for _ in range(self.depth):
-                low = part[row, self.feature[node]] <= self.threshold[node]
-                node = np.where(low, self.left[node], self.right[node])
-            out[a : a + step] = self.value[node].mean(axis=1)
+            n = len(part)
+            node, start = np.tile(self.roots, n), np.repeat(np.arange(n) * p, size)
+            on = np.arange(n * size)
+            while len(on):
+                at = node[on]
+                low = part.ravel()[start[on] + self.feature[at]] <= self.threshold[at]
+                new = np.where(low, self.left[at], self.right[at])
+                node[on] = new
+                on = on[self.left[new] != new]
+            out[a : a + step] = self.value[node].reshape(n, size).mean(axis=1)
         return out
 
 
-def grow(X: Array, y: Array, weight: Array | None, rng: np.random.Generator) -> tuple[Forest, Array]:
+def grow(
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    rng: np.random.Generator,
+    worth: Callable[[Array], bool] = lambda _: True,
+) -> tuple[Forest, Array] | None:
     """A forest that tells y from X, and its prediction of every row by the trees that have not seen the row.
 
-    Rows that every tree has seen are predicted by the mean of y.
+    Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
     """
     from sklearn.tree import ExtraTreeRegressor
 
@@ -57,7 +68,10 @@ def grow(X: Array, y: Array, weight: Array | None, rng: np.random.Generator) -> 
     X = np.ascontiguousarray(X, dtype=np.float32)
     trees, total, count = [], np.zeros(n), np.zeros(n)
     leaf, share = max(1, round(n / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
-    for _ in range(TREES):
+    mean = np.average(y, weights=weight)
+    for number in range(TREES):
+        if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
+            return None
         drawn = np.bincount(rng.integers(n, size=n), minlength=n)
         seen, rest = np.flatnonzero(drawn), np.flatnonzero(drawn == 0)
         w = drawn[seen] if weight is None else drawn[seen] * weight[seen]
@@ -68,7 +82,6 @@ def grow(X: Array, y: Array, weight: Array | None, rng: np.random.Generator) -> 
         trees.append(tree.tree_)
         total[rest] += tree.tree_.predict(X[rest])[:, 0]
         count[rest] += 1
-    mean = np.average(y, weights=weight)
     return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
 
 
@@ -89,6 +102,5 @@ def as_arrays(trees: list[Any]) -> Forest:
             )
         )
     feature, threshold, left, right, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-    depth = max(tree.max_depth for tree in trees)
     whole = [part.astype(np.int32) for part in (feature, left, right, roots)]
-    return Forest(whole[0], threshold, whole[1], whole[2], value, whole[3], int(depth))
+    return Forest(whole[0], threshold, whole[1], whole[2], value, whole[3])

@@ -20,6 +20,7 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
 from ._bend import bent, may_bend
+from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
@@ -341,9 +342,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not is_number(n_samples) or not n_samples >= 1 or n_samples % 1 != 0:
             msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
             raise ValueError(msg)
-        found = draws(
-            self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip
-        )
+        part, rng = self._part(values), generator(random_state)
+        found = draws(part, self._model, int(n_samples), rng, clip=self.clip)
+        if self._model.curved is not None:
+            found = redrawn(found, part, self._model, rng, clip=self.clip)
         return [decode_table(self._whole(table), X, layout) for table in found]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -21,11 +21,11 @@ class ResidualLaw:
 
     def quantile(self, share: Array | float) -> Array:
         """The residual below which a share lies."""
-        return np.interp(share, self.share, self.at)
+        return np.asarray(np.interp(share, self.share, self.at))
 
     def below(self, at: Array) -> Array:
         """Share below a residual."""
-        return np.interp(at, self.at, self.share, left=0.0, right=1.0)
+        return np.asarray(np.interp(at, self.at, self.share, left=0.0, right=1.0))
 
     @property
     def nodes(self) -> Array:

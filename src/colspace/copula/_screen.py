@@ -90,7 +90,7 @@ def draw_between(low: Array, high: Array, rng: np.random.Generator) -> Array:
 def product_chance(residual: Array, latent: Array, weight: Array | None = None) -> float:
     r"""Bonferroni's bound on the chance of the largest of
 
-    .. math:: T_{jab} = \sum_i r_{ij} h_{iab} \Big/ \Big(\sum_i r_{ij}^2 h_{iab}^2\Big)^{1/2}, \qquad
+    .. math:: T_{jab} = \sum_i w_i r_{ij} h_{iab} \Big/ \Big(\sum_i w_i^2 r_{ij}^2 h_{iab}^2\Big)^{1/2}, \qquad
         h_{iab} = z_{ia} z_{ib} - \overline{z_a z_b},
 
     j apart from a and b, over rows that have all three: nearly standard normal where the copula is right.
@@ -108,7 +108,7 @@ def product_chance(residual: Array, latent: Array, weight: Array | None = None) 
     h *= both
     up = (r * w[:, None]).T @ h
     h *= h
-    down = (r * r * w[:, None]).T @ h
+    down = (r * r * (w * w)[:, None]).T @ h
     cells = seen.T.astype(np.float64) @ both
     j = np.arange(p)[:, None]
     tested = (j != a) & (j != b) & (cells >= _FEWEST) & (down > 0)
@@ -172,9 +172,7 @@ def dependence_chance(one: Array, other: Array) -> float:
     (t, t2, s2), (u, u2, v2) = parts
     mean = t * u / (n - 1)
     first = 2 * ((n - 1) * t2 - t * t) * ((n - 1) * u2 - u * u) / ((n - 1) ** 2 * (n + 1) * (n - 2))
-    second = (n * (n + 1) * s2 - (n - 1) * (t * t + 2 * t2)) * (
-        n * (n + 1) * v2 - (n - 1) * (u * u + 2 * u2)
-    )
+    second = (n * (n + 1) * s2 - (n - 1) * (t * t + 2 * t2)) * (n * (n + 1) * v2 - (n - 1) * (u * u + 2 * u2))
     variance = first + second / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
     if not (variance > 0 and mean > 0):
         return 1.0
