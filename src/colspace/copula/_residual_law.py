@@ -36,7 +36,7 @@ class ResidualLaw:
 def residual_law(residual: Array, weight: Array) -> tuple[ResidualLaw, float]:
     """The law of residuals over their root mean square, and that root.
 
-    Shares are those of m + 1: a new residual is beyond the largest of m once in 2 (m + 1).
+    The i-th of m has the share i / (m + 1): a new residual is beyond the largest once in m + 1.
     """
     scale = float(np.sqrt(np.average(residual**2, weights=weight))) or 1.0
     order = np.argsort(residual, kind="stable")
