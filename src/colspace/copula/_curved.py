@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,38 @@ LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, 
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
+_SPREAD_LEAF = 8  # cells whose spread is told together, at least
 _SWEEPS = 3  # of the sites of the other levels, once a cell is gone
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How wide residuals are in a row, relative to the copula: mean + part (forest - mean)."""
+
+    forest: Forest
+    mean: float
+    part: float
+
+    def __call__(self, X: Array) -> Array:
+        return self.mixed(self.forest(X))
+
+    def mixed(self, told: Array) -> Array:
+        """The mean moved to what the forest has told; nothing is narrower than a tenth of it."""
+        return np.maximum(self.mean + self.part * (told - self.mean), 0.1 * self.mean)
+
+
+def features_of_spread(table: Array, missing: Any, j: int) -> Array:
+    """The other columns, and which of them are gaps."""
+    return np.column_stack([np.delete(table, j, axis=1), np.delete(missing, j, axis=1)])
 
 
 @dataclass(frozen=True)
 class Bend:
     """Correction of one column: ``share`` of what the forest says of the other columns is added to the latent mean.
 
-    Its residuals are ``scale`` times the copula's standard deviation wide, and have the ``law`` (None: normal).
+    Its residuals are ``scale`` times the copula's standard deviation wide (and times what ``spread`` says of the row), and have
+    the ``law`` (None: normal).
     """
 
     column: int
@@ -53,6 +76,14 @@ class Bend:
     scale: float
     law: ResidualLaw | None
     error: float
+    spread: Spread | None = None
+
+    def width(self, sd: Array, table: Array, missing: Any) -> Array:
+        """Standard deviations of the cells of some rows, filled, with gaps where ``missing``."""
+        out = self.scale * sd
+        if self.spread is None:
+            return out
+        return out * self.spread(features_of_spread(table, missing, self.column))
 
 
 @dataclass(frozen=True)
@@ -78,10 +109,9 @@ class Curved:
             for j in map(int, np.flatnonzero(missing.any(axis=0))):
                 rows = np.flatnonzero(missing[:, j])
                 width, bend = np.zeros(0) if sd is None else sd[rows, j], last.get(j)
-                if bend is None:
-                    yield Gaps(j, a + rows, table[rows, j], width)
-                else:
-                    yield Gaps(j, a + rows, table[rows, j], bend.scale * width, bend.law)
+                if bend is not None and sd is not None:
+                    width = bend.width(width, table[rows], missing[rows])
+                yield Gaps(j, a + rows, table[rows, j], width, None if bend is None else bend.law)
 
     @property
     def last(self) -> dict[int, Bend]:
@@ -152,7 +182,7 @@ def _draw(rows: Array, j: int, bend: Bend, model: CopulaModel, rng: np.random.Ge
     cell = hidden(row_laws(known, model), model, cells, table, missing, np.ones(len(rows)))
     mean = cell.mean + bend.share * bend.forest(np.delete(cell.base, j, axis=1))
     noise = rng.standard_normal(len(rows)) if bend.law is None else bend.law.quantile(rng.random(len(rows)))
-    return mean + bend.scale * cell.sd * noise
+    return mean + bend.width(cell.sd, cell.base, missing) * noise
 
 
 # ---------------------------------------------------------------------- one cell hidden
@@ -267,12 +297,14 @@ def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.rando
     laws = row_laws(known, model)
     table, missing = latent_table(known, model)
     cells = {j: where for j, where in by_column(known.rows) if len(where) >= FEWEST}
+    tried = set(cells)
     rounds: list[tuple[Bend, ...]] = []
     told: list[dict[int, Array]] = []
     start, error = np.full(p, np.nan), np.full(p, np.nan)
     for _ in range(ROUNDS if p > 1 else 0):
         bends, outside = [], {}
-        for j, where in list(cells.items()):
+        for j in sorted(tried):
+            where = cells[j]
             cell = hidden(laws, model, where, table, missing, w)
             if not rounds:
                 start[j] = error[j] = float(np.average(misses(cell, model, cell.mean), weights=cell.weight))
@@ -284,7 +316,7 @@ def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.rando
                 bends.append(bend)
                 error[j] = bend.error
             elif rounds:
-                del cells[j]  # has not paid with better fills either
+                tried.discard(j)  # has not paid with better fills either
         if not bends:
             break
         rounds.append(tuple(bends))
@@ -292,7 +324,40 @@ def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.rando
     if not rounds:
         return None
     gain = np.nan_to_num(1.0 - error / np.where(start > 0, start, 1.0))
-    return Curved(tuple(rounds), gain)
+    new = {}
+    for j, bend in Curved(tuple(rounds), gain).last.items():
+        if bend.law is not None:
+            cell = hidden(laws, model, cells[j], table, missing, w)
+            gone = missing[cell.rows]
+            new[id(bend)] = spread_out(cell, bend, refilled(cell, rounds, told, gone), gone, rng)
+    return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
+
+
+def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator) -> Bend:
+    """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so.
+
+    By the likelihood of a law of scale u, log u + e / u on average, that must fall by more than .02.
+    """
+    j, w = cell.column, cell.weight
+    off = (cell.low - table[:, j]) / cell.sd
+    size = np.abs(off)
+    mean = float(np.average(size, weights=w))
+    if not mean > 0:
+        return bend
+    grown = grow(features_of_spread(table, missing, j), size, w, rng, leaf=_SPREAD_LEAF)
+    assert grown is not None
+    forest, outside = grown
+    best, least = None, np.log(mean) + 1.0 - 0.02
+    for part in (0.5, 0.75, 1.0):
+        spread = Spread(forest, mean, part)
+        u = spread.mixed(outside)
+        loss = float(np.average(np.log(u) + size / u, weights=w))
+        if loss < least:
+            best, least = spread, loss
+    if best is None:
+        return bend
+    law, scale = residual_law(off / best.mixed(outside), w)
+    return replace(bend, law=law, scale=scale, spread=best)
 
 
 def refilled(

@@ -57,17 +57,19 @@ def grow(
     weight: Array | None,
     rng: np.random.Generator,
     worth: Callable[[Array], bool] = lambda _: True,
+    leaf: int = 1,
 ) -> tuple[Forest, Array] | None:
     """A forest that tells y from X, and its prediction of every row by the trees that have not seen the row.
 
     Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
+    ``leaf`` is the least number of rows in a leaf.
     """
     from sklearn.tree import ExtraTreeRegressor
 
     n, p = X.shape
     X = np.ascontiguousarray(X, dtype=np.float32)
     trees, total, count = [], np.zeros(n), np.zeros(n)
-    leaf, share = max(1, round(n / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
+    leaf, share = max(leaf, round(n / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
     mean = np.average(y, weights=weight)
     for number in range(TREES):
         if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
