@@ -14,7 +14,8 @@ from ._predict import row_laws
 from ._step import level_means
 
 ROWS, KERNEL_ROWS = 1000, 150  # rows that are looked at, and those whose distances are
-COLUMNS, KERNEL_COLUMNS = 40, 16  # columns likewise
+COLUMNS, KERNEL_COLUMNS = 24, 12  # columns likewise
+PRODUCTS = 100_000  # rows times pairs of columns, at most
 PRODUCT_LEVEL, KERNEL_LEVEL = 0.01, 0.001  # chance of a false alarm, of all columns together
 _FEWEST = 30  # cells of a column that say anything
 
@@ -34,8 +35,9 @@ class Screen(NamedTuple):
 def screen_table(X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator) -> Screen:
     """Test residuals of some rows and columns against products, and kernels, of the other columns."""
     n, p = X.shape
-    rows = np.sort(rng.choice(n, ROWS, replace=False)) if n > ROWS else np.arange(n)
     columns = np.sort(rng.choice(p, COLUMNS, replace=False)) if p > COLUMNS else np.arange(p)
+    most = max(min(ROWS, 2 * PRODUCTS // (len(columns) * (len(columns) + 1))), KERNEL_ROWS)
+    rows = np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n)
     residual, normal, latent = residuals(X[rows], model, columns, rng)
     w = None if weight is None else weight[rows]
     first = product_chance(residual, latent, w)
@@ -49,10 +51,14 @@ def residuals(
 ) -> tuple[Array, Array, Array]:
     """Residuals, the same made normal, and z; n x len(columns), NaN where nothing is observed.
 
-    A residual is z less its mean given the rest of the row, over its standard deviation. That of a level is the mean
+    A residual is z less its mean given the others of these columns, over its standard deviation. That of a level is the mean
     over its interval; made normal, a draw from there, which has the same law whatever the rest. z of a level is its own mean.
     """
     f, chain = model.factors, model.state.chain
+    if len(columns) < X.shape[1]:
+        part = np.full(X.shape, np.nan)
+        part[:, columns] = X[:, columns]
+        X = part
     known = known_rows(X, chain, model.columns, model.labels)
     laws, rows = row_laws(known, model), known.rows
     m, v = signal(rows, laws.posterior, f)
@@ -126,13 +132,17 @@ def kernel_chance(residual: Array, latent: Array) -> float:
     rows = np.sort(np.argsort(np.isnan(latent).sum(axis=1), kind="stable")[:KERNEL_ROWS])
     whole = np.nan_to_num(latent)
     z, p = whole[rows], whole.shape[1]
+    A = np.column_stack([whole, np.ones(len(whole))])
+    gram, pull = A.T @ A, A.T @ np.nan_to_num(residual)
     square = (z * z).sum(axis=1)
     apart = square[:, None] + square - 2.0 * z @ z.T
     chances = []
     for j in np.unique(np.linspace(0, p - 1, min(p, KERNEL_COLUMNS)).astype(int)):
         seen = np.flatnonzero(~np.isnan(residual[rows, j]))
         if len(seen) >= _FEWEST and p > 1:
-            r = straightened(residual[:, j], whole, j)[rows[seen]]
+            share = 1.0 - float(np.isnan(residual[:, j]).mean())
+            at = rows[seen]
+            r = residual[at, j] - A[at] @ straight(gram, pull[:, j], share, j)
             own = z[seen, j]
             distance = np.maximum(apart[np.ix_(seen, seen)] - (own[:, None] - own) ** 2, 0.0)
             chances.append(
@@ -141,14 +151,14 @@ def kernel_chance(residual: Array, latent: Array) -> float:
     return joint_chance(np.array(chances)) if chances else 1.0
 
 
-def straightened(residual: Array, z: Array, j: int) -> Array:
-    """The residual without what is linear in the other columns: too few factors are not a bend."""
-    seen = ~np.isnan(residual)
-    A = np.delete(z, j, axis=1)
-    A = np.column_stack([A, np.ones(len(A))])
-    gram = A[seen].T @ A[seen]
-    gram[np.diag_indices(len(gram))] += 1.0
-    return np.asarray(residual - A @ np.linalg.solve(gram, A[seen].T @ residual[seen]))
+def straight(gram: Array, pull: Array, share: float, j: int) -> Array:
+    """Coefficients of a residual, seen in a ``share`` of the rows, on the other columns: too few factors are not a bend."""
+    rest = np.delete(np.arange(len(gram)), j)
+    out = np.zeros(len(gram))
+    inner = share * gram[np.ix_(rest, rest)]
+    inner[np.diag_indices(len(rest))] += 1.0
+    out[rest] = np.linalg.solve(inner, pull[rest])
+    return out
 
 
 def joint_chance(chances: Array) -> float:
