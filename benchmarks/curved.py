@@ -1,6 +1,6 @@
 """Tables whose columns bend: CopulaImputer as it comes beside the straight copula and a forest, and tables that do not bend.
 
-    python benchmarks/curved.py [--quick]
+    python benchmarks/curved.py [--quick] [--masks 6]
 
 First: SMAE (1 is the column's median) with a fifth of the cells hidden, the share of hidden cells in 95 % intervals, and seconds.
 Then: false alarms of the screen on Gaussian copulas of many shapes, and what it costs beside their fit.
@@ -21,7 +21,7 @@ from colspace.copula._screen import screen_table
 from colspace.datasets import COPULA_SETTINGS, make_copula
 
 
-def forest_fill(X: Array, trees: int, rounds: int = 5) -> Array:
+def forest_fill(X: Array, trees: int, rounds: int = 4) -> Array:
     """Columns predicted by random forests from the others in turn, as missForest does."""
     from sklearn.ensemble import RandomForestRegressor
 
@@ -38,8 +38,7 @@ def forest_fill(X: Array, trees: int, rounds: int = 5) -> Array:
     return filled
 
 
-def tables(quick: bool) -> None:
-    masks, trees = (2, 30) if quick else (6, 100)
+def tables(masks: int, trees: int) -> None:
     print(
         "table           shape      copula  default  forest | cover (copula) | columns  seconds: copula default forest"
     )
@@ -124,7 +123,9 @@ def screen(quick: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer masks, trees and tables")
-    quick = parser.parse_args().quick
+    parser.add_argument("--masks", type=int, help="masks of each table (6, quick: 2)")
+    options = parser.parse_args()
+    quick, masks = options.quick, options.masks
     warnings.simplefilter("ignore")
-    tables(quick)
+    tables(masks or (2 if quick else 6), 30 if quick else 100)
     screen(quick)

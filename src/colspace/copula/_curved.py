@@ -31,7 +31,7 @@ from ._residual_law import ResidualLaw, residual_law
 from ._step import level_means
 from ._truncated import log_mass, truncated_moments
 
-LEARN = 20_000  # rows that forests learn from, at most
+LEARN = 10_000  # rows that forests learn from, at most
 LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, and over its standard error
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
 FEWEST = 40  # cells of a column worth a forest

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._estep import Array
 
 TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
+_BAG = 5000  # rows that a tree is grown on, at most
 _LEAVES = 1000  # about, of a tree: more rows make larger leaves
 _SPLITS = 12  # columns that a split looks at, at most
 _AT_ONCE = 1 << 15  # places in trees that are followed at once
@@ -69,12 +70,13 @@ def grow(
     n, p = X.shape
     X = np.ascontiguousarray(X, dtype=np.float32)
     trees, total, count = [], np.zeros(n), np.zeros(n)
-    leaf, share = max(leaf, round(n / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
+    size = min(n, _BAG)
+    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
     mean = np.average(y, weights=weight)
     for number in range(TREES):
         if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
             return None
-        drawn = np.bincount(rng.integers(n, size=n), minlength=n)
+        drawn = np.bincount(rng.integers(n, size=size), minlength=n)
         seen, rest = np.flatnonzero(drawn), np.flatnonzero(drawn == 0)
         w = drawn[seen] if weight is None else drawn[seen] * weight[seen]
         tree = ExtraTreeRegressor(
