@@ -182,6 +182,19 @@ def test_rows_are_filled_by_themselves(bowl):
     np.testing.assert_array_equal(model.transform(holes)[40:60], model.transform(holes[40:60]))
 
 
+def test_values_far_from_those_of_the_fit(bowl):
+    _, _, model = bowl
+    far = np.array(
+        [[1e200, np.nan, 0.0, 1.0], [-1e200, np.nan, np.nan, 1e-300], [np.nan, 1e250, np.nan, np.nan]]
+    )
+    assert np.isfinite(model.transform(far)).all()
+    lower, upper = model.interval(far)
+    assert (lower <= upper).all()
+    nothing = np.full((1, 4), np.nan)
+    assert np.isfinite(model.transform(nothing)).all()
+    assert model.transform(far[:0]).shape == (0, 4)
+
+
 def test_intervals_cover_and_probabilities_go_with_them():
     inside, claimed, true = [], [], []
     for seed in range(2):

@@ -15,6 +15,7 @@ TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
 _BAG = 5000  # rows that a tree is grown on, at most
 _LEAVES = 1000  # about, of a tree: more rows make larger leaves
 _SPLITS = 12  # columns that a split looks at, at most
+_FAR = 1e30
 _AT_ONCE = 1 << 15  # places in trees that are followed at once
 
 
@@ -38,7 +39,7 @@ class Forest:
         size, p = len(self.roots), X.shape[1]
         step = max(1, _AT_ONCE // size)
         for a in range(0, len(X), step):
-            part = X[a : a + step].astype(np.float32)
+            part = _single(X[a : a + step])
             n = len(part)
             node, start = np.tile(self.roots, n), np.repeat(np.arange(n) * p, size)
             on = np.arange(n * size)
@@ -50,6 +51,11 @@ class Forest:
                 on = on[self.left[new] != new]
             out[a : a + step] = self.value[node].reshape(n, size).mean(axis=1)
         return out
+
+
+def _single(X: Array) -> NDArray[np.float32]:
+    """Features as trees have them; what is farther than they can tell is as far as they can."""
+    return np.clip(X, -_FAR, _FAR).astype(np.float32)
 
 
 def grow(
@@ -68,7 +74,7 @@ def grow(
     from sklearn.tree import ExtraTreeRegressor
 
     n, p = X.shape
-    X = np.ascontiguousarray(X, dtype=np.float32)
+    X = _single(X)
     trees, total, count = [], np.zeros(n), np.zeros(n)
     size = min(n, _BAG)
     leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
