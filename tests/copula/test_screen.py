@@ -1,5 +1,7 @@
 """The screen for curved dependence: its level on Gaussian tables, its power, its parts."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -15,6 +17,7 @@ from colspace.copula._screen import (
     product_chance,
     residuals,
     screen_table,
+    shuffled_moments,
     straight,
 )
 
@@ -83,6 +86,16 @@ def test_chance_of_dependence_is_that_over_all_orders():
     shuffled = [statistic(rng.permutation(n)) for _ in range(4000)]
     assert dependence_chance(one, other) == pytest.approx(np.mean(np.array(shuffled) >= found), abs=0.02)
     assert dependence_chance(np.zeros((n, n)), other) == 1.0
+
+
+def test_moments_over_all_orders():
+    """All 720 of six rows, one by one."""
+    rng = np.random.default_rng(0)
+    H = np.eye(6) - 1.0 / 6
+    A, B = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
+    K, L = H @ A @ A.T @ H, H @ B @ B.T @ H
+    found = [np.vdot(K[np.ix_(order, order)], L) for order in map(list, permutations(range(6)))]
+    np.testing.assert_allclose(shuffled_moments(K, L), [np.mean(found), np.var(found)], rtol=1e-10)
 
 
 def test_draws_between_two_ends():

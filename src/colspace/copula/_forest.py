@@ -74,7 +74,7 @@ def grow(
     from sklearn.tree import ExtraTreeRegressor
 
     n, p = X.shape
-    X = _single(X)
+    table = _single(X)
     trees, total, count = [], np.zeros(n), np.zeros(n)
     size = min(n, _BAG)
     leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
@@ -88,9 +88,9 @@ def grow(
         tree = ExtraTreeRegressor(
             min_samples_leaf=leaf, max_features=share, random_state=int(rng.integers(2**31 - 1))
         )
-        tree.fit(X[seen], y[seen], w, check_input=False)
+        tree.fit(table[seen], y[seen], w, check_input=False)
         trees.append(tree.tree_)
-        total[rest] += tree.tree_.predict(X[rest])[:, 0]
+        total[rest] += tree.tree_.predict(table[rest])[:, 0]
         count[rest] += 1
     return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
 

@@ -15,7 +15,7 @@ from ._step import level_means
 
 ROWS, KERNEL_ROWS = 1000, 150  # rows that are looked at, and those whose distances are
 COLUMNS, KERNEL_COLUMNS = 24, 12  # columns likewise
-PRODUCTS = 100_000  # rows times pairs of columns, at most
+PRODUCTS = 80_000  # rows times pairs of columns, at most
 PRODUCT_LEVEL, KERNEL_LEVEL = 0.01, 0.001  # chance of a false alarm, of all columns together
 _FEWEST = 30  # cells of a column that say anything
 
@@ -170,23 +170,25 @@ def joint_chance(chances: Array) -> float:
 def dependence_chance(one: Array, other: Array) -> float:
     """Chance of tr(K L), K = exp(-one), L = exp(-other) centred, had the rows of one been shuffled.
 
-    By a gamma law with the mean and the variance over all orders (the latter in closed form).
+    By a gamma law with the mean and the variance over all orders.
     """
-    n = len(one)
     K, L = (_centred(np.exp(-squares)) for squares in (one, other))
-    found = float(np.vdot(K, L))
-    parts = []
-    for A in (K, L):
-        d = np.diagonal(A)
-        parts.append((float(d.sum()), float(np.vdot(A, A)), float(d @ d)))
-    (t, t2, s2), (u, u2, v2) = parts
-    mean = t * u / (n - 1)
-    first = 2 * ((n - 1) * t2 - t * t) * ((n - 1) * u2 - u * u) / ((n - 1) ** 2 * (n + 1) * (n - 2))
-    second = (n * (n + 1) * s2 - (n - 1) * (t * t + 2 * t2)) * (n * (n + 1) * v2 - (n - 1) * (u * u + 2 * u2))
-    variance = first + second / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
+    mean, variance = shuffled_moments(K, L)
     if not (variance > 0 and mean > 0):
         return 1.0
-    return float(gammaincc(mean * mean / variance, found * mean / variance))
+    return float(gammaincc(mean * mean / variance, float(np.vdot(K, L)) * mean / variance))
+
+
+def shuffled_moments(K: Array, L: Array) -> tuple[float, float]:
+    """Mean and variance of tr(P'KP L) over all permutations P of n rows; K and L centred, symmetric."""
+    n = len(K)
+    (t, t2, s2), (u, u2, v2) = (
+        (float(np.trace(A)), float(np.vdot(A, A)), float(np.vdot(np.diagonal(A), np.diagonal(A))))
+        for A in (K, L)
+    )
+    first = 2 * ((n - 1) * t2 - t * t) * ((n - 1) * u2 - u * u) / ((n - 1) ** 2 * (n + 1) * (n - 2))
+    second = (n * (n + 1) * s2 - (n - 1) * (t * t + 2 * t2)) * (n * (n + 1) * v2 - (n - 1) * (u * u + 2 * u2))
+    return t * u / (n - 1), first + second / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
 
 
 def _centred(A: Array) -> Array:
