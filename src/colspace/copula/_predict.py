@@ -216,18 +216,16 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
     q = ndtri(0.5 + 0.5 * level)
     column, j = model.columns[gap.column], gap.column
     variance = gap.sd**2
-    if gap.law is not None:
-        low, high = gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
-        return gap.mean + low * gap.sd, gap.mean + high * gap.sd
     if model.method == "paper" or column.kind in STEPPED:
         return gap.mean - q * gap.sd, gap.mean + q * gap.sd
     m, s = model.cells[j], model.loose[j]
     variance = variance * (1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m))
     ends = []
-    for side in (-1.0, 1.0):
-        end = np.clip(gap.mean + side * q * np.sqrt(variance), column.z[0], column.z[-1])
+    sides = (-q, q) if gap.law is None else gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
+    for at in sides:
+        end = np.clip(gap.mean + at * np.sqrt(variance), column.z[0], column.z[-1])
         density = np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)
-        ends.append(gap.mean + side * q * np.sqrt(variance + s / (2.0 * m * density)))
+        ends.append(gap.mean + at * np.sqrt(variance + s / (2.0 * m * density)))
     return ends[0], ends[1]
 
 
