@@ -179,6 +179,7 @@ PLANS = {
             "noise": (["column", "common"], ["none"]),
             "kinds": (["auto", "continuous", "ordinal", {0: "ordinal"}], ["counted", {99: "ordinal"}, 3]),
             "clip": ([True, False], ["yes"]),
+            "nonlinear": (["auto", "auto", True, False], ["yes", 2]),
             "tol": ([1e-2, None], [0.0, -1.0]),
             "max_iter": ([1, 5], [0, True]),
             "random_state": ([0], ["seed"]),

@@ -35,7 +35,8 @@ class CopulaModel:
     """A fitted copula: factors and chain, g of every column, and what calibrates intervals.
 
     ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others,
-    ``rank`` the factors that can be told from noise, which may be fewer than those that predict best.
+    ``rank`` the factors that can be told from noise, which may be fewer than those that predict best. ``curved`` corrects the
+    laws of gaps where columns bend.
     """
 
     state: State
@@ -47,6 +48,7 @@ class CopulaModel:
     traces: tuple[Trace, ...]
     rank: int = 0
     n_jobs: int = 1
+    curved: Any = None
 
     @property
     def factors(self) -> Factors:

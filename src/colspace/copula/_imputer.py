@@ -19,6 +19,8 @@ from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
+from ._bend import bent, may_bend
+from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
@@ -70,10 +72,14 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         else 2e-3, or 4e-3 where most columns have levels (imputations settle before the loadings do); "paper" 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.
+    nonlinear : "auto" or bool, default="auto"
+        Whether forests correct the latent means of columns that bend (U-shapes, products, groups); only columns whose error
+        outside the bag falls by 3 % are corrected. "auto" first tests the table and leaves one that a copula fits exactly as it is.
+        "auto" does nothing for sparse matrices, Dask collections and ``method="paper"``; True is refused there.
     warm_start : bool, default=False
         Start from the loadings of the last fit where their shape is the same.
     random_state : int, RandomState or None, default=None
-        Of the randomised SVD that starts the loadings.
+        Of the randomised SVD that starts the loadings, and of tests and forests of ``nonlinear``.
     n_jobs : int or None, default=None
         Threads over blocks of rows of a table in memory, in fit and in all that is asked of the fitted imputer; None: one, -1:
         all cores. The results are the same to the last bit. The rows of a Dask collection are its scheduler's.
@@ -94,6 +100,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Factors in use.
     rank_ : int
         Factors that can be told from noise; fewer than ``n_components_`` where more of them predict hidden cells better.
+    nonlinear_gain_ : ndarray (n_features,)
+        Share of the copula's absolute error outside the bag that the correction takes away; 0 where there is none.
     n_iter_ : int
         Iterations of all rounds.
 
@@ -124,6 +132,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "noise": [StrOptions({"column", "common"})],
         "kinds": [str, Mapping],
         "clip": ["boolean"],
+        "nonlinear": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [whole(1)],
         "warm_start": ["boolean"],
@@ -140,6 +149,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noise: str = "column",
         kinds: str | Mapping[Any, Any] = "auto",
         clip: bool = False,
+        nonlinear: bool | str = "auto",
         tol: float | None = None,
         max_iter: int = 200,
         warm_start: bool = False,
@@ -152,6 +162,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.noise = noise
         self.kinds = kinds
         self.clip = clip
+        self.nonlinear = nonlinear
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -177,6 +188,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
+        bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         active = np.array([kind != "constant" for kind in kinds])
@@ -186,7 +198,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         start = last[active] if last is not None and len(last) == len(active) else None
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = fit_copula(
-                rows if active.all() else rows.columns(np.flatnonzero(active)),
+                rows := rows if active.all() else rows.columns(np.flatnonzero(active)),
                 [d for d, keep in zip(distinct, active, strict=True) if keep],
                 [k for k, keep in zip(kinds, active, strict=True) if keep],
                 [name for name, keep in zip(layout.labels, active, strict=True) if keep],
@@ -199,6 +211,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 start=start,
                 tick=advance,
             )
+        if bends:
+            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto")
         self._store(model, layout, kinds, active, distinct)
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last = model.traces[-1]
@@ -261,6 +275,9 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
+        self.nonlinear_gain_ = np.zeros(p)
+        if model.curved is not None:
+            self.nonlinear_gain_[active] = model.curved.gain
         self.loadings_ = np.zeros((p, f.rank))
         self.loadings_[active] = f.W
         self.noise_variance_ = np.ones(p)
@@ -339,9 +356,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not is_number(n_samples) or not n_samples >= 1 or n_samples % 1 != 0:
             msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
             raise ValueError(msg)
-        found = draws(
-            self._part(values), self._model, int(n_samples), generator(random_state), clip=self.clip
-        )
+        part, rng = self._part(values), generator(random_state)
+        found = draws(part, self._model, int(n_samples), rng, clip=self.clip)
+        if self._model.curved is not None:
+            found = redrawn(found, part, self._model, rng, clip=self.clip)
         return [decode_table(self._whole(table), X, layout) for table in found]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -30,6 +30,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
+from ._residual_law import ResidualLaw
 from ._solved import remembered
 from ._step import DAMPING, Block, level_means, start_sites
 from ._truncated import log_mass
@@ -147,15 +148,26 @@ def latent_variance(q: Posterior, f: Factors) -> Array:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Missing cells of one column in some rows, with their latent laws."""
+    """Missing cells of one column in some rows, with their latent laws: normal, or of the shape of ``law``."""
 
     column: int
     rows: Index
     mean: Array
     sd: Array
+    law: ResidualLaw | None = None
+
+    def below(self, z: Array) -> Array:
+        """Probability that the latent value is below z."""
+        at = (z - self.mean) / self.sd
+        return np.asarray(ndtr(at)) if self.law is None else self.law.below(at)
 
 
 def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
+    """Missing cells, column by column, corrected where columns bend; ``spread=False`` leaves ``sd`` empty."""
+    return (plain_gaps if model.curved is None else model.curved.gaps)(X, model, spread=spread)
+
+
+def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
     """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
     f, none = model.factors, np.zeros(0)
     for some, q in solved_rows(X, model):
@@ -203,7 +215,7 @@ def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) ->
         column = model.columns[gap.column]
         limits = column.limits if clip else None
         if expected:
-            out[gap.rows, gap.column] = column.expectation(gap.mean, gap.sd, limits)
+            out[gap.rows, gap.column] = column.expectation(gap.mean, gap.sd, limits, gap.law)
         else:
             x = column.values(gap.mean)
             out[gap.rows, gap.column] = x if limits is None else np.clip(x, *limits)
@@ -224,10 +236,11 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
     m, s = model.cells[j], model.loose[j]
     variance = variance * (1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m))
     ends = []
-    for side in (-1.0, 1.0):
-        end = np.clip(gap.mean + side * q * np.sqrt(variance), column.z[0], column.z[-1])
+    sides = (-q, q) if gap.law is None else gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
+    for at in sides:
+        end = np.clip(gap.mean + at * np.sqrt(variance), column.z[0], column.z[-1])
         density = np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)
-        ends.append(gap.mean + side * q * np.sqrt(variance + s / (2.0 * m * density)))
+        ends.append(gap.mean + at * np.sqrt(variance + s / (2.0 * m * density)))
     return ends[0], ends[1]
 
 
@@ -264,7 +277,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
             reach = np.maximum(np.minimum(gap.mean - low, high - gap.mean), 1e-9 * gap.sd)
             p = np.maximum(1.0 - (gap.sd / reach) ** 2, 0.0)
         else:
-            p = ndtr((high - gap.mean) / gap.sd) - ndtr((low - gap.mean) / gap.sd)
+            p = gap.below(high) - gap.below(low)
         out[gap.rows, gap.column] = p
     return out
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ._marginals import STEPPED, Chain
+from ._residual_law import ResidualLaw
 
 Array = NDArray[np.float64]
 
@@ -141,12 +142,18 @@ class Column:
         edges = np.column_stack([np.zeros(len(mean)), inner, np.ones(len(mean))])
         return np.diff(edges, axis=1)
 
-    def expectation(self, mean: Array, sd: Array, clip: tuple[float, float] | None) -> Array:
-        """E[g(z)] under N(mean, sd^2): exact for levels, by Gauss-Hermite nodes otherwise."""
+    def expectation(
+        self, mean: Array, sd: Array, clip: tuple[float, float] | None, law: ResidualLaw | None = None
+    ) -> Array:
+        """E[g(z)] under N(mean, sd^2), or a ``law`` of that size: exact for levels, by Gauss-Hermite nodes otherwise."""
         if self.kind in STEPPED:
             return self.probabilities(mean, sd) @ self.levels
+        nodes, weights = _NODES, _WEIGHTS
+        if law is not None:
+            nodes = law.nodes
+            weights = np.full(len(nodes), 1.0 / len(nodes))
         out = np.zeros(len(mean))
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        for node, weight in zip(nodes, weights, strict=True):
             x = self.values(mean + node * sd)
             out += weight * (x if clip is None else np.clip(x, *clip))
         return out

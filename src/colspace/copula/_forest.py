@@ -1,0 +1,116 @@
+"""Bagged extremely randomised trees, kept as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._estep import Array
+
+TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
+_BAG = 5000  # rows that a tree is grown on, at most
+_LEAVES = 1000  # about, of a tree: more rows make larger leaves
+_SPLITS = 12  # columns that a split looks at, at most
+_FAR = 1e30
+_AT_ONCE = 1 << 15  # places in trees that are followed at once
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Nodes of all trees: at a node go ``left`` where the feature is at most the threshold, else ``right``.
+
+    A leaf leads to itself. ``roots`` are the first nodes, ``value`` is what leaves say.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Array
+    roots: NDArray[np.int32]
+
+    def __call__(self, X: Array) -> Array:
+        """Mean over the trees, row by row."""
+        out = np.empty(len(X))
+        size, p = len(self.roots), X.shape[1]
+        step = max(1, _AT_ONCE // size)
+        for a in range(0, len(X), step):
+            part = _single(X[a : a + step])
+            n = len(part)
+            node, start = np.tile(self.roots, n), np.repeat(np.arange(n) * p, size)
+            on = np.arange(n * size)
+            while len(on):
+                at = node[on]
+                low = part.ravel()[start[on] + self.feature[at]] <= self.threshold[at]
+                new = np.where(low, self.left[at], self.right[at])
+                node[on] = new
+                on = on[self.left[new] != new]
+            out[a : a + step] = self.value[node].reshape(n, size).mean(axis=1)
+        return out
+
+
+def _single(X: Array) -> NDArray[np.float32]:
+    """Features as trees have them; what is farther than they can tell is as far as they can."""
+    return np.clip(X, -_FAR, _FAR).astype(np.float32)
+
+
+def grow(
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    rng: np.random.Generator,
+    worth: Callable[[Array], bool] = lambda _: True,
+    leaf: int = 1,
+) -> tuple[Forest, Array] | None:
+    """A forest that tells y from X, and its prediction of every row by the trees that have not seen the row.
+
+    Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
+    ``leaf`` is the least number of rows in a leaf.
+    """
+    from sklearn.tree import ExtraTreeRegressor
+
+    n, p = X.shape
+    table = _single(X)
+    trees, total, count = [], np.zeros(n), np.zeros(n)
+    size = min(n, _BAG)
+    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
+    mean = np.average(y, weights=weight)
+    for number in range(TREES):
+        if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
+            return None
+        drawn = np.bincount(rng.integers(n, size=size), minlength=n)
+        seen, rest = np.flatnonzero(drawn), np.flatnonzero(drawn == 0)
+        w = drawn[seen] if weight is None else drawn[seen] * weight[seen]
+        tree = ExtraTreeRegressor(
+            min_samples_leaf=leaf, max_features=share, random_state=int(rng.integers(2**31 - 1))
+        )
+        tree.fit(table[seen], y[seen], w, check_input=False)
+        trees.append(tree.tree_)
+        total[rest] += tree.tree_.predict(table[rest])[:, 0]
+        count[rest] += 1
+    return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
+
+
+def as_arrays(trees: list[Any]) -> Forest:
+    """Trees of scikit-learn, one after another."""
+    roots = np.cumsum([0] + [tree.node_count for tree in trees[:-1]])
+    parts = []
+    for root, tree in zip(roots, trees, strict=True):
+        leaf = tree.children_left < 0
+        self = np.arange(tree.node_count)
+        parts.append(
+            (
+                np.where(leaf, 0, tree.feature),
+                np.where(leaf, np.inf, tree.threshold),
+                root + np.where(leaf, self, tree.children_left),
+                root + np.where(leaf, self, tree.children_right),
+                tree.value[:, 0, 0],
+            )
+        )
+    feature, threshold, left, right, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    whole = [part.astype(np.int32) for part in (feature, left, right, roots)]
+    return Forest(whole[0], threshold, whole[1], whole[2], value, whole[3])
