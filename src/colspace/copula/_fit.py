@@ -22,6 +22,7 @@ from ._values import Column, column_of, empirical_column
 GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
+_COUNTED = 1000  # columns up to which rows that have both of two are counted
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -29,7 +30,9 @@ _PRINCIPAL = 2  # rounds of principal factors
 class CopulaModel:
     """A fitted copula: factors and chain, g of every column, and what calibrates intervals.
 
-    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others.
+    ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others;
+    ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
+    seen beside.
     """
 
     state: State
@@ -39,6 +42,9 @@ class CopulaModel:
     cells: Array
     loose: Array
     traces: tuple[Trace, ...]
+    together: Array | None = None
+    rows: float = 0.0
+    bridge: Any = None
 
     @property
     def factors(self) -> Factors:
@@ -51,17 +57,21 @@ def most_factors(p: int) -> int:
     return max(int(p + 0.5 - np.sqrt(2 * p + 0.25)), 1)
 
 
-def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> Factors:
-    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table."""
-    p = len(chain.kinds)
+def start_factors(passes: Passes, chain: Chain, k: int, rng: Any) -> tuple[Factors, Array | None]:
+    """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table.
+
+    Also how many rows have both of two columns, None of more than ``_COUNTED`` columns.
+    """
+    p, counts = len(chain.kinds), None
     if p <= _NARROW:
         products, counts = passes.total(_pair_sums, chain)
         W = principal_factors(products, counts, k)
     else:
         W = leading_vectors(passes, chain, k, rng)
+        counts = passes.total(_pair_counts) if p <= _COUNTED else None
     length = np.einsum("pi,pi->p", W, W)
     W = W * np.sqrt(np.minimum(1.0, 0.98 / np.maximum(length, 1e-12)))[:, None]
-    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+    return Factors(W, np.tile(1e-3 * np.eye(k), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W)), counts
 
 
 def principal_factors(products: Array, counts: Array, k: int) -> Array:
@@ -79,14 +89,20 @@ def principal_factors(products: Array, counts: Array, k: int) -> Array:
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
-    rows = block.rows
     table, weighted = start_table(block, chain, take)
+    product: Any = table.T @ weighted
+    return np.stack([product.toarray() if sparse.issparse(product) else product, _pair_counts(block, take)])
+
+
+def _pair_counts(block: Block, take: Take) -> Array:
+    """Weights of the rows that have both of two columns."""
+    rows = block.rows
     one = take("one", len(rows.row))
     one.fill(1.0)
     seen = rows.table(one, take, "seen")
     each = seen if block.weight is None else rows.table(block.weight[rows.row], take, "each seen")
-    products: list[Any] = [table.T @ weighted, seen.T @ each]
-    return np.stack([x.toarray() if sparse.issparse(x) else x for x in products])
+    product: Any = seen.T @ each
+    return product.toarray() if sparse.issparse(product) else product
 
 
 def leading_vectors(passes: Passes, chain: Chain, k: int, rng: Any) -> Array:
@@ -146,7 +162,8 @@ def fit_copula(
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
         return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), ())
     passes = rows.passes(chain, k)
-    factors = start_factors(passes, chain, k, rng)
+    factors, together = start_factors(passes, chain, k, rng)
+    size = float(passes.total(_size)[0])
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
@@ -175,7 +192,7 @@ def fit_copula(
         columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
-    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces))
+    return CopulaModel(state, columns, names, method, cells, loose, tuple(traces), together, size)
 
 
 def principal(f: Factors) -> Factors:

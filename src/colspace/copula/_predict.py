@@ -29,6 +29,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
+from ._pairs import bridged
 from ._step import DAMPING, Block, level_means, start_sites
 from ._truncated import log_mass
 
@@ -163,6 +164,9 @@ def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
         q = row_laws(known, model).posterior
         mean = f.W @ q.t.T
         sd = np.sqrt(latent_variance(q, f)).T if spread else None
+        if model.bridge is not None:
+            between = row_laws(known, model.bridge.model).posterior
+            mean, sd = bridged(model.bridge, between, known.rows, mean, sd)
         missing = np.ones(mean.shape, dtype=bool)
         missing[known.rows.column, known.rows.row] = False
         for j, gone in enumerate(missing):
@@ -290,11 +294,15 @@ def explained(X: Any, model: CopulaModel) -> Array:
 
 
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
-    """Tables whose gaps are drawn from their joint law given the row; loadings are drawn once for each table."""
+    """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
+
+    Of m cells noise ~ noise m / chi2(m), but in columns of levels, whose scale is fixed, and the place ~ N(0, noise / m).
+    """
     f, k, p = model.factors, model.factors.rank, len(model.columns)
     out = [dense(X) for _ in range(n_samples)]
     root = np.linalg.cholesky(f.C + 1e-15 * np.eye(k))
     loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
+    noises, places = _noise_and_place(model, n_samples, rng)
     size = rows_per_block(p, k)
     for a in range(0, X.shape[0], size):
         known = known_rows(X[a : a + size], model.state.chain, model.columns, model.labels)
@@ -302,15 +310,25 @@ def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, 
         spread = np.linalg.cholesky(unpack(q.V, k))
         missing = np.ones((known.rows.n, p), dtype=bool)
         missing[known.rows.row, known.rows.column] = False
-        for table, W in zip(out, loadings, strict=True):
+        for table, W, noise, place in zip(out, loadings, noises, places, strict=True):
             t = q.t + np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
-            z = t @ W.T + np.sqrt(f.noise) * rng.standard_normal(missing.shape)
+            z = t @ W.T + place + np.sqrt(noise) * rng.standard_normal(missing.shape)
             for j in np.flatnonzero(missing.any(axis=0)):
                 rows = np.flatnonzero(missing[:, j])
                 column = model.columns[j]
                 x = column.values(z[rows, j])
                 table[a + rows, j] = np.clip(x, *column.limits) if clip else x
     return out
+
+
+def _noise_and_place(model: CopulaModel, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Drawn noise variances and shifts of z, n_samples x columns; those of the paper are not drawn."""
+    noise, cells, shape = model.factors.noise, np.maximum(model.cells, 2.0), (n_samples, len(model.columns))
+    if model.method == "paper":
+        return np.tile(noise, (n_samples, 1)), np.zeros(shape)
+    stepped = np.array([column.kind in STEPPED for column in model.columns], dtype=bool)
+    drawn = np.where(stepped, noise, noise * cells / rng.chisquare(cells, shape))
+    return drawn, rng.standard_normal(shape) * np.sqrt(noise / cells)
 
 
 def row_log_likelihood(X: Any, model: CopulaModel) -> Array:
