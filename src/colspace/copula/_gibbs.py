@@ -201,8 +201,7 @@ def chain(
     cuts = {j: float(c.z[0]) for j, c in enumerate(model.columns) if c.kind == "binary"}
     Z, cells = latent_cells(table.X, model)
     burn, thin = schedule(cells.most / len(Z))
-    Q: Array = np.linalg.inv(R)
-    found = Parameters(np.zeros(len(R)), R, Q)
+    found = Parameters(np.zeros(len(R)), R, _inverse(R))
     start(Z, cells, found, rng)
     others = None if new is None else latent_cells(new, model)
     if others is not None:
@@ -223,8 +222,11 @@ def completion(found: Parameters, complete: Complete, rng: np.random.Generator) 
     scale = np.sqrt(np.diag(found.cover))
     R = complete(found.cover / np.outer(scale, scale), rng)
     cover = R * np.outer(scale, scale)
-    Q: Array = np.linalg.inv(cover)
-    return Parameters(found.mean, cover, Q)
+    return Parameters(found.mean, cover, _inverse(cover))
+
+
+def _inverse(A: Array) -> Array:
+    return np.asarray(np.linalg.inv(A), dtype=np.float64)
 
 
 def start(Z: Array, cells: Cells, found: Parameters, rng: np.random.Generator) -> None:

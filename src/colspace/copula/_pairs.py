@@ -19,6 +19,8 @@ EXPECTED = 20.0  # rows with both that chance would give, from which so few are 
 WIDEST = 100  # columns up to which predictions are changed for it
 _SHOWN = 5
 _RIDGE = 1e-4  # of a unit variance, so that copies stay apart
+_TINY = 1e-12
+_LONGEST = 0.999  # partial correlation that is drawn
 _ROUNDS, _SETTLED = 100, 1e-8
 _FAR = 9.0  # squared standard residual that counts at most
 _SHARE = 1.0 / 3.0  # E[r^2] of a partial correlation r that is uniform on (-1, 1)
@@ -78,12 +80,12 @@ def contracted(R: Array, unseen: Pairs, rng: np.random.Generator) -> Array:
     From the completion with independence on, each column j in turn: given the others B, partial correlations with the
     whitened rest of T have a uniform direction and a length uniform on (0, 1), for one unseen column uniform on (-1, 1).
     """
-    R = completed(R, unseen)
+    R = completed((1.0 - _RIDGE) * R + _RIDGE * np.eye(len(R)), unseen)
     for j in rng.permutation(np.flatnonzero(unseen.any(axis=0))):
         T, B = _sides(unseen, j)
         slope, root, left = _rest(R, j, T, B)
         direction = rng.standard_normal(len(T))
-        direction *= rng.random() / np.linalg.norm(direction)
+        direction *= _LONGEST * rng.random() / np.linalg.norm(direction)
         R[T, j] = R[j, T] = slope @ R[B, j] + np.sqrt(left) * (root @ direction)
     return R
 
@@ -98,11 +100,11 @@ def _sides(unseen: Pairs, j: Any) -> tuple[Index, Index]:
 def _rest(R: Array, j: Any, T: Index, B: Index) -> tuple[Array, Array, float]:
     """Slopes of T on B, a root of the covariance that B leaves of T, and the variance that it leaves of j."""
     inner = R[B][:, B]
-    slope: Array = np.linalg.solve(inner, R[B][:, T]).T if len(B) else np.zeros((len(T), 0))
+    slope = np.linalg.solve(inner, R[B][:, T]).T if len(B) else np.zeros((len(T), 0))
     cover = R[T][:, T] - slope @ R[B][:, T]
-    root: Array = np.linalg.cholesky(0.5 * (cover + cover.T) + _RIDGE * np.eye(len(T)))
+    root = np.linalg.cholesky(0.5 * (cover + cover.T) + _TINY * np.eye(len(T)))
     left = float(R[j, j] - R[B, j] @ np.linalg.solve(inner, R[B, j])) if len(B) else float(R[j, j])
-    return slope, root, max(left, 0.0)
+    return np.asarray(slope, dtype=np.float64), np.asarray(root, dtype=np.float64), max(left, 0.0)
 
 
 def all_factors(R: Array) -> Factors:
