@@ -106,7 +106,9 @@ def test_blocks_of_one_column_and_more_blocks_than_rows():
     JointReduction(1, blocks=names).fit(X[:6], y[:6])
     many = {str(i): [2 * i, 2 * i + 1] for i in range(20)}
     wide = rng.standard_normal((10, 40))
-    assert np.isfinite(JointReduction(1, blocks=many).fit(wide, wide[:, 0] + wide[:, 7]).transform(wide)).all()
+    assert np.isfinite(
+        JointReduction(1, blocks=many).fit(wide, wide[:, 0] + wide[:, 7]).transform(wide)
+    ).all()
 
 
 @pytest.mark.parametrize("ones", [1, 2])
