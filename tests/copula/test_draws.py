@@ -164,10 +164,10 @@ def test_new_rows_are_drawn_given_the_rows_of_fit():
     model = CopulaImputer(random_state=0).fit(X)
     assert model.draws_ == "full"
     new = X[:40] + 0.0
-    draws = np.stack(model.sample(new, 60, random_state=1))
+    draws = np.stack(model.sample(new, 40, random_state=1))
     assert np.isfinite(draws).all()
     assert set(np.unique(draws[:, :, 0])) == {0.0, 1.0}
-    same = np.stack(model.sample(X, 60, random_state=2))[:, :40]
+    same = np.stack(model.sample(X, 40, random_state=2))[:, :40]
     gaps = np.isnan(new)
     centre, other = draws.mean(axis=0)[gaps], same.mean(axis=0)[gaps]
     assert np.corrcoef(centre, other)[0, 1] > 0.9

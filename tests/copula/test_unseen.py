@@ -92,19 +92,19 @@ def test_a_correlation_as_factors():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_joined_surveys_are_calibrated(seed):
-    X, y = joined(seed, 1200)
+    X, y = joined(seed, 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenPairsWarning)
         model = CopulaImputer(random_state=0).fit(X)
-    first = np.arange(600)
+    first = np.arange(500)
     claimed = model.probability_within(X, 0)[first, 4]
     right = model.transform(X)[first, 4] == y[first]
     assert abs(claimed.mean() - right.mean()) < 0.07
     reliable = model.reliability(X)[first, 4]
     np.testing.assert_allclose(reliable, claimed, atol=1e-12)
-    draws = np.stack(model.sample(X[:200], 30, random_state=0))[:, :, 4]
-    agree = (draws == model.transform(X[:200])[:, 4]).mean()
-    assert agree < right[:200].mean() + 0.07
+    draws = np.stack(model.sample(X, 4, random_state=0))[:, first, 4]
+    agree = (draws == model.transform(X)[first, 4]).mean()
+    assert abs(agree - right.mean()) < 0.07
 
 
 def test_rows_without_unseen_partners_are_predicted_by_the_factors():

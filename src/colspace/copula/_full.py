@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,13 +63,18 @@ def unseen_of(model: CopulaModel) -> Pairs | None:
 def point_model(
     model: CopulaModel, table: Table | None, unseen: Pairs | None, correlation: str, rng: Any
 ) -> CopulaModel:
-    """What predicts: the factors or, if asked for, the posterior mean of the full correlation; with a bridge over unseen pairs."""
-    if correlation == "full" and table is not None:
-        R = mean_correlation(table, model, generator(rng))
-        model = replace(model, state=replace(model.state, factors=all_factors(R)))
-    if unseen is not None and len(unseen) <= WIDEST:
-        model = replace(model, bridge=bridge_of(model, unseen))
-    return model
+    """What predicts: the factors or, if asked for, the posterior mean of the full correlation; with a bridge over unseen pairs.
+
+    The bridge rests on the full correlation where there is one.
+    """
+    wide = unseen is None or len(unseen) > WIDEST
+    if table is None or (wide and correlation != "full"):
+        full = model
+    else:
+        R = mean_correlation(table, model, None if wide else unseen, generator(rng))
+        full = replace(model, state=replace(model.state, factors=all_factors(R)))
+    bridge = None if unseen is None or wide else bridge_of(full, unseen)
+    return replace(full if correlation == "full" else model, bridge=bridge)
 
 
 def drawn_tables(
@@ -84,26 +88,19 @@ def drawn_tables(
     clip: bool,
 ) -> list[Array]:
     """Tables with drawn gaps: by a full correlation where there is a table to draw it from, else by the factors."""
-    known = unseen is None or len(unseen) > WIDEST
+    if unseen is not None and len(unseen) > WIDEST:
+        unseen = None
     if table is not None:
-        values = dense(X)
-        complete = None if known or unseen is None else partial(_complete, unseen=unseen)
-        return full_draws(values, table, model, n_samples, rng, clip=clip, complete=complete)
-    if known or unseen is None or model.method == "paper":
+        return full_draws(dense(X), table, model, n_samples, rng, clip=clip, unseen=unseen)
+    if unseen is None or model.method == "paper":
         return draws(X, model, n_samples, rng, clip=clip)
     f = model.factors
+    root = np.linalg.cholesky(f.C + 1e-15 * np.eye(f.rank))
     out = []
     for _ in range(n_samples):
-        W = f.W + np.einsum(
-            "pij,pj->pi", np.linalg.cholesky(f.C + 1e-15 * np.eye(f.rank)), rng.standard_normal(f.W.shape)
-        )
-        R = W @ W.T + np.diag(f.noise)
-        scale = np.sqrt(np.diag(R))
-        R = _complete(R / np.outer(scale, scale), rng, unseen)
-        drawn = replace(model, state=replace(model.state, factors=all_factors(R)))
-        out += draws(X, drawn, 1, rng, clip=clip)
+        W = f.W + np.einsum("pij,pj->pi", root, rng.standard_normal(f.W.shape))
+        scale = np.sqrt(np.einsum("pi,pi->p", W, W) + f.noise)
+        R = (W @ W.T + np.diag(f.noise)) / np.outer(scale, scale)
+        factors = all_factors(contracted(R, unseen, rng))
+        out += draws(X, replace(model, state=replace(model.state, factors=factors)), 1, rng, clip=clip)
     return out
-
-
-def _complete(R: Array, rng: np.random.Generator, unseen: Pairs) -> Array:
-    return contracted(R, unseen, rng)

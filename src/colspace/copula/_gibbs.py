@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,14 @@ from scipy.special import ndtr, ndtri
 from ._encode import known_rows
 from ._estep import Array, Index
 from ._fit import CopulaModel
+from ._pairs import Pairs, contracted, independent
 from ._values import Column
 
 _FARTHEST = 37.0  # beyond which Phi is zero
 _GRID = 80  # places at which the laws of all cells are summed
 _FIRST = 5  # sweeps with the factors' correlation
-_STATES = 20  # of which a mean is taken
+_STATES, _SHORT = 25, (75, 5)  # of which a mean is taken, after and between so many sweeps
+_ASIDE = 20  # sweeps with a correlation of unseen pairs
 
 
 def normal_between(low: Array, high: Array, rng: np.random.Generator) -> Array:
@@ -180,7 +182,14 @@ class Table:
     weight: Array | None
 
 
-Complete = Callable[[Array, np.random.Generator], Array]
+@dataclass(frozen=True)
+class Drawn:
+    """A state of the chain: parameters, z of the rows of the table; cells and z of the rows that are drawn for."""
+
+    found: Parameters
+    Z: Array
+    cells: Cells
+    z: Array
 
 
 def chain(
@@ -189,39 +198,47 @@ def chain(
     rng: np.random.Generator,
     *,
     new: Array | None = None,
-    complete: Complete | None = None,
-) -> Any:
-    """States of the chain, burnt in and thinned, without end: parameters, z of the rows drawn for, and their cells.
+    unseen: Pairs | None = None,
+    times: tuple[int, int] | None = None,
+) -> Iterator[Drawn]:
+    """States of the chain, burnt in and thinned, without end.
 
-    ``new`` are rows other than those of the table: their z are drawn given the parameters, which they do not change. ``complete``
-    draws a covariance's entries that the table says nothing of.
+    ``new`` are rows other than those of the table: their z are drawn given the parameters, which they do not change. ``unseen``
+    pairs are independent given the other columns while the chain goes on, since its z would hold on to any correlation; for
+    every state that is given out one is drawn of those that the others admit, and z swept with it aside.
     """
     f = model.factors
     R = f.W @ f.W.T + np.diag(f.noise)
     cuts = {j: float(c.z[0]) for j, c in enumerate(model.columns) if c.kind == "binary"}
     Z, cells = latent_cells(table.X, model)
-    burn, thin = schedule(cells.most / len(Z))
+    burn, thin = times or schedule(cells.most / len(Z))
     found = Parameters(np.zeros(len(R)), R, _inverse(R))
     start(Z, cells, found, rng)
-    others = None if new is None else latent_cells(new, model)
-    if others is not None:
+    others = (Z, cells) if new is None else latent_cells(new, model)
+    if new is not None:
         start(*others, found, rng)
     for sweeps in itertools.chain([burn], itertools.repeat(thin)):
         for left in range(sweeps, 0, -1):
             found = unit_scale(Z, draw_parameters(Z, table.weight, R, rng), cuts)
-            if complete is not None and left <= thin:
-                found = completion(found, complete, rng)
+            if unseen is not None:
+                found = with_correlation(found, lambda R: independent(R, unseen))
             sweep(Z, cells, found.mean, found.Q, rng)
-            if others is not None and left <= thin:
+            if new is not None and left <= thin:
                 sweep(*others, found.mean, found.Q, rng)
-        yield found, Z, (cells if others is None else others[1]), (Z if others is None else others[0])
+        z, on = others
+        if unseen is not None:
+            aside = with_correlation(found, lambda R: contracted(R, unseen, rng))
+            z = z.copy()
+            for _ in range(_ASIDE):
+                sweep(z, on, aside.mean, aside.Q, rng)
+        yield Drawn(found, Z, on, z)
 
 
-def completion(found: Parameters, complete: Complete, rng: np.random.Generator) -> Parameters:
-    """The same parameters, entries of the covariance that nothing tells drawn anew."""
+def with_correlation(found: Parameters, change: Callable[[Array], Array]) -> Parameters:
+    """The same means and variances with another correlation."""
     scale = np.sqrt(np.diag(found.cover))
-    R = complete(found.cover / np.outer(scale, scale), rng)
-    cover = R * np.outer(scale, scale)
+    both = np.outer(scale, scale)
+    cover = change(found.cover / both) * both
     return Parameters(found.mean, cover, _inverse(cover))
 
 
@@ -250,15 +267,16 @@ def full_draws(
     rng: np.random.Generator,
     *,
     clip: bool,
-    complete: Complete | None = None,
+    unseen: Pairs | None = None,
 ) -> list[Array]:
     """Tables whose gaps are drawn, with mean, covariance and marginals drawn for each."""
     same = X.shape == table.X.shape and np.array_equal(X, table.X, equal_nan=True)
-    states = chain(table, model, rng, new=None if same else X, complete=complete)
+    states = chain(table, model, rng, new=None if same else X, unseen=unseen)
     out = []
-    for found, Z, cells, drawn in itertools.islice(states, n_samples):
+    for drawn in itertools.islice(states, n_samples):
+        found, Z = drawn.found, drawn.Z
         filled = np.array(X, dtype=np.float64)
-        for j, gone in enumerate(cells.missing):
+        for j, gone in enumerate(drawn.cells.missing):
             if not len(gone):
                 continue
             column = model.columns[j]
@@ -269,16 +287,18 @@ def full_draws(
                 centre = found.mean[j] + (Z[on] - found.mean) @ weights
                 w = None if table.weight is None else table.weight[on]
                 column = drawn_column(column, table.X[on, j], w, centre, float(found.Q[j, j] ** -0.5), rng)
-            x = column.values(drawn[gone, j])
+            x = column.values(drawn.z[gone, j])
             filled[gone, j] = np.clip(x, *column.limits) if clip else x
         out.append(filled)
     return out
 
 
-def mean_correlation(table: Table, model: CopulaModel, rng: np.random.Generator) -> Array:
-    """The posterior mean of the correlation, over states of the chain."""
+def mean_correlation(
+    table: Table, model: CopulaModel, unseen: Pairs | None, rng: np.random.Generator
+) -> Array:
+    """The posterior mean of the correlation, over states of a short chain."""
     total = np.zeros((len(model.columns),) * 2)
-    for found, *_ in itertools.islice(chain(table, model, rng), _STATES):
-        scale = np.sqrt(np.diag(found.cover))
-        total += found.cover / np.outer(scale, scale)
+    for drawn in itertools.islice(chain(table, model, rng, unseen=unseen, times=_SHORT), _STATES):
+        scale = np.sqrt(np.diag(drawn.found.cover))
+        total += drawn.found.cover / np.outer(scale, scale)
     return total / _STATES

@@ -74,13 +74,18 @@ def completed(R: Array, unseen: Pairs) -> Array:
     return R
 
 
+def independent(R: Array, unseen: Pairs) -> Array:
+    """The same of a matrix that may be singular, or nearly."""
+    return completed((1.0 - _RIDGE) * R + _RIDGE * np.eye(len(R)), unseen)
+
+
 def contracted(R: Array, unseen: Pairs, rng: np.random.Generator) -> Array:
     """R with unseen entries drawn among those that the seen ones admit.
 
     From the completion with independence on, each column j in turn: given the others B, partial correlations with the
     whitened rest of T have a uniform direction and a length uniform on (0, 1), for one unseen column uniform on (-1, 1).
     """
-    R = completed((1.0 - _RIDGE) * R + _RIDGE * np.eye(len(R)), unseen)
+    R = independent(R, unseen)
     for j in rng.permutation(np.flatnonzero(unseen.any(axis=0))):
         T, B = _sides(unseen, j)
         slope, root, left = _rest(R, j, T, B)
@@ -139,7 +144,7 @@ def bridge_of(model: CopulaModel, unseen: Pairs) -> Bridge:
     """What predicts columns that have unseen partners."""
     f = model.factors
     R = f.W @ f.W.T + np.diag(f.noise)
-    R = completed((1.0 - _RIDGE) * R + _RIDGE * np.eye(len(R)), unseen)
+    R = independent(R, unseen)
     factors = all_factors(R)
     leanings = []
     for j in np.flatnonzero(unseen.any(axis=0)):
