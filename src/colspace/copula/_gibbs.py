@@ -205,7 +205,8 @@ def chain(
 
     ``new`` are rows other than those of the table: their z are drawn given the parameters, which they do not change. ``unseen``
     pairs are independent given the other columns while the chain goes on, since its z would hold on to any correlation; for
-    every state that is given out one is drawn of those that the others admit, and z swept with it aside.
+    every state that is given out one is drawn of those that the others admit, and z swept with it aside. ``times``, sweeps before the
+    first state and between states, are for the parameters alone: that is left out.
     """
     f = model.factors
     R = f.W @ f.W.T + np.diag(f.noise)
@@ -226,7 +227,7 @@ def chain(
             if new is not None and left <= thin:
                 sweep(*others, found.mean, found.Q, rng)
         z, on = others
-        if unseen is not None:
+        if unseen is not None and times is None:
             aside = with_correlation(found, lambda R: contracted(R, unseen, rng))
             z = z.copy()
             for _ in range(_ASIDE):
