@@ -11,7 +11,7 @@ from scipy import sparse
 from .._random import generator
 from ._estep import Array
 from ._fit import CopulaModel
-from ._gibbs import Table, full_draws, mean_correlation
+from ._gibbs import Table, full_draws, mean_parameters, standardised
 from ._pairs import WIDEST, Pairs, all_factors, bridge_of, contracted, unseen_pairs
 from ._passes import DaskRows, LocalRows
 from ._predict import dense, draws
@@ -67,14 +67,16 @@ def point_model(
 
     The bridge rests on the full correlation where there is one.
     """
+    p = len(model.columns)
     wide = unseen is None or len(unseen) > WIDEST
-    if table is None or (wide and correlation != "full"):
-        full = model
-    else:
-        R = mean_correlation(table, model, None if wide else unseen, generator(rng))
-        full = replace(model, state=replace(model.state, factors=all_factors(R)))
-    bridge = None if unseen is None or wide else bridge_of(full, unseen)
-    return replace(full if correlation == "full" else model, bridge=bridge)
+    full, mean, scale = model, np.zeros(p), np.ones(p)
+    if table is not None and (correlation == "full" or not wide):
+        R, mean, scale = mean_parameters(table, model, None if wide else unseen, generator(rng))
+        full = standardised(model, mean, scale)
+        full = replace(full, state=replace(full.state, factors=all_factors(R)))
+    if correlation == "full":
+        model, mean, scale = full, np.zeros(p), np.ones(p)
+    return model if unseen is None or wide else replace(model, bridge=bridge_of(full, unseen, mean, scale))
 
 
 def drawn_tables(

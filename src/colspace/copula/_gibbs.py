@@ -294,12 +294,25 @@ def full_draws(
     return out
 
 
-def mean_correlation(
+def mean_parameters(
     table: Table, model: CopulaModel, unseen: Pairs | None, rng: np.random.Generator
-) -> Array:
-    """The posterior mean of the correlation, over states of a short chain."""
-    total = np.zeros((len(model.columns),) * 2)
+) -> tuple[Array, Array, Array]:
+    """Posterior means of the correlation, of mu and of the logarithms of standard deviations (as their exponentials)."""
+    p = len(model.columns)
+    R, mean, logs = np.zeros((p, p)), np.zeros(p), np.zeros(p)
     for drawn in itertools.islice(chain(table, model, rng, unseen=unseen, times=_SHORT), _STATES):
         scale = np.sqrt(np.diag(drawn.found.cover))
-        total += drawn.found.cover / np.outer(scale, scale)
-    return total / _STATES
+        R += drawn.found.cover / np.outer(scale, scale) / _STATES
+        mean += drawn.found.mean / _STATES
+        logs += np.log(scale) / _STATES
+    return R, mean, np.exp(logs)
+
+
+def standardised(model: CopulaModel, mean: Array, scale: Array) -> CopulaModel:
+    """The model in units of (z - mean) / scale."""
+    nodes = model.state.chain
+    moved = replace(nodes, z=(nodes.z - mean[nodes.column]) / scale[nodes.column])
+    columns = tuple(
+        replace(column, z=(column.z - m) / s) for column, m, s in zip(model.columns, mean, scale, strict=True)
+    )
+    return replace(model, state=replace(model.state, chain=moved), columns=columns)

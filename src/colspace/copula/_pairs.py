@@ -134,13 +134,15 @@ class Leaning:
 
 @dataclass(frozen=True)
 class Bridge:
-    """The model with unseen pairs independent given the others, and what depends on that."""
+    """The model with unseen pairs independent given the others, in units of (z - mean) / scale, and what depends on that."""
 
     model: CopulaModel
     leanings: tuple[Leaning, ...]
+    mean: Array
+    scale: Array
 
 
-def bridge_of(model: CopulaModel, unseen: Pairs) -> Bridge:
+def bridge_of(model: CopulaModel, unseen: Pairs, mean: Array, scale: Array) -> Bridge:
     """What predicts columns that have unseen partners."""
     f = model.factors
     R = f.W @ f.W.T + np.diag(f.noise)
@@ -153,7 +155,7 @@ def bridge_of(model: CopulaModel, unseen: Pairs) -> Bridge:
         turn = solve_triangular(root, factors.W[T] - slope @ factors.W[B], lower=True)
         leanings.append(Leaning(int(j), T, turn, left))
     plain = replace(model, state=replace(model.state, factors=factors), bridge=None)
-    return Bridge(plain, tuple(leanings))
+    return Bridge(plain, tuple(leanings), mean, scale)
 
 
 def bridged(
@@ -179,14 +181,15 @@ def bridged(
         some = np.flatnonzero(here[:, lean.beside].any(axis=1) & ~here[:, j])
         if not len(some):
             continue
-        mean[j, some] = q.t[some] @ f.W[j]
+        mean[j, some] = bridge.mean[j] + bridge.scale[j] * (q.t[some] @ f.W[j])
         if sd is not None:
             V = doubled(q.V[some], k)
             plain = V @ pack(np.outer(f.W[j], f.W[j])) + f.noise[j]
             rest = q.t[some] @ lean.turn.T
             square = (rest * rest).sum(axis=1) + V @ pack(lean.turn.T @ lean.turn)
             square = np.minimum(square / len(lean.beside), _FAR)
-            sd[j, some] = np.sqrt(np.maximum(plain + _SHARE * lean.left * (square - 1.0), f.noise[j]))
+            variance = np.maximum(plain + _SHARE * lean.left * (square - 1.0), f.noise[j])
+            sd[j, some] = bridge.scale[j] * np.sqrt(variance)
     return mean, sd
 
 

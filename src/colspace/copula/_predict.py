@@ -165,8 +165,9 @@ def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
         mean = f.W @ q.t.T
         sd = np.sqrt(latent_variance(q, f)).T if spread else None
         if model.bridge is not None:
-            between = row_laws(known, model.bridge.model).posterior
-            mean, sd = bridged(model.bridge, between, known.rows, mean, sd)
+            other = model.bridge.model
+            there = known_rows(X[a : a + size], other.state.chain, other.columns, other.labels)
+            mean, sd = bridged(model.bridge, row_laws(there, other).posterior, known.rows, mean, sd)
         missing = np.ones(mean.shape, dtype=bool)
         missing[known.rows.column, known.rows.row] = False
         for j, gone in enumerate(missing):
