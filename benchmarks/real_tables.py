@@ -226,9 +226,9 @@ def fold_scores(method, X, y, train, test, widths) -> tuple[np.ndarray, float]:
         guesses, seconds, _, error = held_out_guesses(
             method(h, A), default_readers(classes=classes).values(), (A, y[train]), B
         )
-        if error is not None:
+        if all(guess is None for guess in guesses):
             raise RuntimeError(error)
-        out[i] = [max(float(score(y[test], guess)), -1.0) for guess in guesses]
+        out[i] = [-1.0 if g is None else max(float(score(y[test], g)), -1.0) for g in guesses]
         spent += seconds
     return out, spent
 

@@ -2,6 +2,7 @@
 
 from ._bounds import error_bound
 from ._imputer import CopulaImputer
+from ._pairs import UnseenPairsWarning
 from ._pool import Pooled, pool
 
-__all__ = ["CopulaImputer", "Pooled", "error_bound", "pool"]
+__all__ = ["CopulaImputer", "Pooled", "UnseenPairsWarning", "error_bound", "pool"]

@@ -27,6 +27,7 @@ _NARROW = 400  # columns up to which all correlations are formed
 START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
 _GENEROUS_ROUNDS = 4
 _DETERMINED = 0.03  # noise of a column that others determine
+_COUNTED = 1000  # columns up to which rows that have both of two are counted
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -37,6 +38,8 @@ class CopulaModel:
     ``cells`` are observed cells per column, ``loose`` the mean standard deviation of a cell of the column given the others,
     ``rank`` the factors that can be told from noise, which may be fewer than those that predict best. ``curved`` corrects the
     laws of gaps where columns bend.
+    ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
+    seen beside.
     """
 
     state: State
@@ -49,6 +52,9 @@ class CopulaModel:
     rank: int = 0
     n_jobs: int = 1
     curved: Any = None
+    together: Array | None = None
+    rows: float = 0.0
+    bridge: Any = None
 
     @property
     def factors(self) -> Factors:
@@ -61,12 +67,15 @@ def most_factors(p: int) -> int:
     return max(int(p + 0.5 - np.sqrt(2 * p + 0.25)), 1)
 
 
-def start_factors(passes: Passes, chain: Chain, k: int, rng: Any, cells: Array | None = None) -> Factors:
+def start_factors(
+    passes: Passes, chain: Chain, k: int, rng: Any, cells: Array | None = None
+) -> tuple[Factors, Array | None]:
     """Loadings and noise to start from: principal factors of pairwise correlations, or singular vectors of a wide table.
 
-    With the ``cells`` of the columns at most k, those that may be more than noise.
+    With the ``cells`` of the columns at most k, those that may be more than noise. Also how many rows have both of two columns,
+    None of more than ``_COUNTED`` columns.
     """
-    p = len(chain.kinds)
+    p, counts = len(chain.kinds), None
     if p <= _NARROW:
         products, counts = passes.total(_pair_sums, chain)
         if cells is None:
@@ -75,9 +84,15 @@ def start_factors(passes: Passes, chain: Chain, k: int, rng: Any, cells: Array |
             W = generous_factors(products, counts, k, cells)
     else:
         W = leading_vectors(passes, chain, k, rng)
+        counts = passes.total(_pair_counts) if p <= _COUNTED else None
     length = np.einsum("pi,pi->p", W, W)
     W = W * np.sqrt(np.minimum(1.0, 0.98 / np.maximum(length, 1e-12)))[:, None]
-    return Factors(W, np.tile(1e-3 * np.eye(W.shape[1]), (p, 1, 1)), 1.0 - np.einsum("pi,pi->p", W, W))
+    noise = 1.0 - np.einsum("pi,pi->p", W, W)
+    return Factors(W, np.tile(1e-3 * np.eye(W.shape[1]), (p, 1, 1)), noise), counts
+
+
+def _started(passes: Passes, k: int, chain: Chain, rng: Any) -> Factors:
+    return start_factors(passes, chain, k, rng)[0]
 
 
 def _correlations(products: Array, counts: Array) -> Array:
@@ -130,14 +145,20 @@ def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Ar
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
-    rows = block.rows
     table, weighted = start_table(block, chain, take)
+    product: Any = table.T @ weighted
+    return np.stack([product.toarray() if sparse.issparse(product) else product, _pair_counts(block, take)])
+
+
+def _pair_counts(block: Block, take: Take) -> Array:
+    """Weights of the rows that have both of two columns."""
+    rows = block.rows
     one = take("one", len(rows.row))
     one.fill(1.0)
     seen = rows.table(one, take, "seen")
     each = seen if block.weight is None else rows.table(block.weight[rows.row], take, "each seen")
-    products: list[Any] = [table.T @ weighted, seen.T @ each]
-    return np.stack([x.toarray() if sparse.issparse(x) else x for x in products])
+    product: Any = seen.T @ each
+    return product.toarray() if sparse.issparse(product) else product
 
 
 def leading_vectors(passes: Passes, chain: Chain, k: int, rng: Any) -> Array:
@@ -199,7 +220,8 @@ def fit_copula(
     passes = rows.passes(chain, k)
     cells = np.array([column.counts.sum() for column in values])
     counted = n_components is None and method == "ep"
-    factors = start_factors(passes, chain, k, rng, cells if counted else None)
+    factors, together = start_factors(passes, chain, k, rng, cells if counted else None)
+    size = float(passes.total(_size)[0])
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
@@ -227,7 +249,7 @@ def fit_copula(
         state, traces, loose = run(state, auto_rank=counted)
         rank, most = state.factors.rank, min(most_factors(p), MOST)
         if counted and rank < most and unclear(state.factors, cells):
-            starts = partial(start_factors, chain=chain, rng=rng)
+            starts = partial(_started, chain=chain, rng=rng)
             k = best_rank(passes, state, starts, most, common=common, tol=tol)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
@@ -239,7 +261,17 @@ def fit_copula(
     state = replace(state, factors=principal(state.factors))
     names = tuple(range(p) if labels is None else labels)
     return CopulaModel(
-        state, columns, names, method, cells, loose, tuple(traces), rank, getattr(rows, "n_jobs", 1)
+        state,
+        columns,
+        names,
+        method,
+        cells,
+        loose,
+        tuple(traces),
+        rank,
+        getattr(rows, "n_jobs", 1),
+        together=together,
+        rows=size,
     )
 
 

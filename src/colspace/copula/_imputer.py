@@ -22,10 +22,11 @@ from .._validation import check_weights
 from ._bend import bent, may_bend
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
+from ._full import drawn_tables, point_model, training_table, unseen_of
 from ._kinds import check_seen, choose_kinds, orders_of
+from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
 from ._predict import (
-    draws,
     explained,
     impute,
     intervals,
@@ -61,6 +62,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         empirical marginals.
     noise : {"column", "common"}, default="column"
         One noise variance per column, or one for all ("paper" always has one).
+    correlation : {"auto", "full", "factors"}, default="auto"
+        Of the latent columns. "factors": W W' + noise for everything. "auto": the same for predictions, while ``sample`` draws from any
+        correlation matrix and its posterior in tables of at most 100 columns, no more than rows, and a million cells (in memory, not
+        sparse; the fitted model keeps a copy of such a table). "full": predictions by the posterior mean of that matrix, too.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
         share of values at the limit); a list of levels in order makes a column of strings ordinal. Columns that
@@ -94,7 +99,11 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         W'.
     noise_variance_ : ndarray (n_features,)
     correlation_ : ndarray (n_features, n_features)
-        W W' + diag(noise): the latent correlation.
+        The latent correlation that predicts: W W' + diag(noise), or the full one.
+    draws_ : {"full", "factors"}
+        What ``sample`` draws from.
+    unseen_pairs_ : list of pairs of columns
+        Observed together in fewer than 5 rows, where chance would give 20 (up to 1,000 columns): their correlation is not known.
     kinds_ : tuple of str
     n_components_ : int
         Factors in use.
@@ -130,6 +139,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "n_components": [whole(1), StrOptions({"auto"})],
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
+        "correlation": [StrOptions({"auto", "full", "factors"})],
         "kinds": [str, Mapping],
         "clip": ["boolean"],
         "nonlinear": ["boolean", StrOptions({"auto"})],
@@ -147,6 +157,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         method: str = "ep",
         noise: str = "column",
+        correlation: str = "auto",
         kinds: str | Mapping[Any, Any] = "auto",
         clip: bool = False,
         nonlinear: bool | str = "auto",
@@ -160,6 +171,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_components = n_components
         self.method = method
         self.noise = noise
+        self.correlation = correlation
         self.kinds = kinds
         self.clip = clip
         self.nonlinear = nonlinear
@@ -188,11 +200,12 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(self.nonlinear, self.method, rows)
+        bends = may_bend(self.nonlinear, self.method, self.correlation, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         active = np.array([kind != "constant" for kind in kinds])
         rank = self._rank(int(active.sum()))
+        table = training_table(self.correlation, rows, active, self.method)
         tol = self.tol or _tolerance(self.method, kinds, rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
         start = last[active] if last is not None and len(last) == len(active) else None
@@ -214,6 +227,11 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if bends:
             model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto")
         self._store(model, layout, kinds, active, distinct)
+        self._unseen = unseen_of(model)
+        self._table, self.draws_ = table, "factors" if table is None else "full"
+        self._point = point_model(model, table, self._unseen, self.correlation, self.random_state)
+        self.unseen_pairs_ = named(self._unseen, model.labels)
+        warn_unseen(self.unseen_pairs_)
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last = model.traces[-1]
             warnings.warn(
@@ -290,15 +308,17 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @property
     def correlation_(self) -> Array:
-        """Latent correlation W W' + diag(noise), n_features x n_features."""
-        return self.loadings_ @ self.loadings_.T + np.diag(self.noise_variance_)
+        """Latent correlation, n_features x n_features."""
+        f, R = self._point.factors, np.eye(len(self._active))
+        R[np.ix_(self._active, self._active)] = f.W @ f.W.T + np.diag(f.noise)
+        return R
 
     # ------------------------------------------------------------------ what is known of the gaps
 
     def transform(self, X: Any) -> Any:
         """Every gap filled by g(E[z | observed]), its conditional median; same container, names and types as X."""
         values, layout = self._encode(X)
-        return decode_table(self._whole(impute(self._part(values), self._model, clip=self.clip)), X, layout)
+        return decode_table(self._whole(impute(self._part(values), self._point, clip=self.clip)), X, layout)
 
     def mean(self, X: Any) -> Any:
         """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.
@@ -306,7 +326,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Levels that are not numbers count 0, 1, 2, ...
         """
         values, layout = self._encode(X)
-        filled = impute(self._part(values), self._model, clip=self.clip, expected=True)
+        filled = impute(self._part(values), self._point, clip=self.clip, expected=True)
         return float_table(self._whole(filled), X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
@@ -316,7 +336,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         values, layout = self._encode(X)
         check_share("level", level)
-        ends = intervals(self._part(values), self._model, level, clip=self.clip)
+        ends = intervals(self._part(values), self._point, level, clip=self.clip)
         lower, upper = (decode_table(self._whole(end), X, layout) for end in ends)
         return lower, upper
 
@@ -330,7 +350,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not (is_number(d) and d >= 0):
             msg = f"d={d!r} must be at least 0: a number of levels, or a distance in units of the column"
             raise ValueError(msg)
-        found = within(self._part(values), self._model, d, bound=bound)
+        found = within(self._part(values), self._point, d, bound=bound)
         return float_table(self._whole(found, 1.0), X, layout)
 
     def reliability(self, X: Any, measure: str = "paper") -> Any:
@@ -344,20 +364,24 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if measure not in ("paper", "variance"):
             msg = f"measure={measure!r} must be 'paper' or 'variance'"
             raise ValueError(msg)
-        found = (reliabilities if measure == "paper" else explained)(self._part(values), self._model)
+        found = (reliabilities if measure == "paper" else explained)(self._part(values), self._point)
         return float_table(self._whole(found, np.nan), X, layout)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
         """Tables whose gaps are independent draws from their joint law given what is observed.
 
-        For multiple imputation: analyse each and combine with `colspace.copula.pool`.
+        For multiple imputation: analyse each and combine with `colspace.copula.pool`. The parameters are drawn for each table: where
+        ``draws_`` is "full" mean, correlation and marginals, by a Gibbs sampler over the rows of ``fit`` (new rows do not change them);
+        else loadings, noise and means of the factors.
         """
         values, layout = self._encode(X)
         if not is_number(n_samples) or not n_samples >= 1 or n_samples % 1 != 0:
             msg = f"n_samples={n_samples!r} must be a whole number of at least 1"
             raise ValueError(msg)
         part, rng = self._part(values), generator(random_state)
-        found = draws(part, self._model, int(n_samples), rng, clip=self.clip)
+        found = drawn_tables(
+            part, self._model, self._table, self._unseen, int(n_samples), rng, clip=self.clip
+        )
         if self._model.curved is not None:
             found = redrawn(found, part, self._model, rng, clip=self.clip)
         return [decode_table(self._whole(table), X, layout) for table in found]
@@ -372,7 +396,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             msg = "X has no rows, and a score is a mean over rows; give at least one"
             raise ValueError(msg)
         weight = check_weights(sample_weight, values)
-        return float(np.average(row_log_likelihood(self._part(values), self._model), weights=weight))
+        return float(np.average(row_log_likelihood(self._part(values), self._point), weights=weight))
 
     def latent(self, X: Any) -> Array:
         """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""

@@ -30,6 +30,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._marginals import STEPPED
+from ._pairs import bridged
 from ._residual_law import ResidualLaw
 from ._solved import remembered
 from ._step import DAMPING, Block, level_means, start_sites
@@ -173,6 +174,10 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
     for some, q in solved_rows(X, model):
         mean = f.W @ q.t.T
         sd = np.sqrt(latent_variance(q, f)).T if spread else None
+        if model.bridge is not None:
+            other = model.bridge.model
+            there = known_rows(X[some], other.state.chain, other.columns, other.labels)
+            mean, sd = bridged(model.bridge, row_laws(there, other).posterior, there.rows, mean, sd)
         for j, gone in enumerate(_missing(X[some]).T):
             rows = np.flatnonzero(gone)
             if len(rows):
@@ -320,23 +325,37 @@ def explained(X: Any, model: CopulaModel) -> Array:
 
 
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
-    """Tables whose gaps are drawn from their joint law given the row; loadings are drawn once for each table."""
+    """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
+
+    Of m cells noise ~ noise m / chi2(m), but in columns of levels, whose scale is fixed, and the place ~ N(0, noise / m).
+    """
     f, k, p = model.factors, model.factors.rank, len(model.columns)
     out = [dense(X) for _ in range(n_samples)]
     root = np.linalg.cholesky(f.C + 1e-15 * np.eye(k))
     loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
+    noises, places = _noise_and_place(model, n_samples, rng)
     for some, q in solved_rows(X, model):
         a, missing = some.start, _missing(X[some])
         spread = np.linalg.cholesky(unpack(q.V, k))
-        for table, W in zip(out, loadings, strict=True):
+        for table, W, noise, place in zip(out, loadings, noises, places, strict=True):
             t = q.t + np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
-            z = t @ W.T + np.sqrt(f.noise) * rng.standard_normal(missing.shape)
+            z = t @ W.T + place + np.sqrt(noise) * rng.standard_normal(missing.shape)
             for j in np.flatnonzero(missing.any(axis=0)):
                 rows = np.flatnonzero(missing[:, j])
                 column = model.columns[j]
                 x = column.values(z[rows, j])
                 table[a + rows, j] = np.clip(x, *column.limits) if clip else x
     return out
+
+
+def _noise_and_place(model: CopulaModel, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Drawn noise variances and shifts of z, n_samples x columns; those of the paper are not drawn."""
+    noise, cells, shape = model.factors.noise, np.maximum(model.cells, 2.0), (n_samples, len(model.columns))
+    if model.method == "paper":
+        return np.tile(noise, (n_samples, 1)), np.zeros(shape)
+    stepped = np.array([column.kind in STEPPED for column in model.columns], dtype=bool)
+    drawn = np.where(stepped, noise, noise * cells / rng.chisquare(cells, shape))
+    return drawn, rng.standard_normal(shape) * np.sqrt(noise / cells)
 
 
 def row_log_likelihood(X: Any, model: CopulaModel) -> Array:

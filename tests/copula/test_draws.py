@@ -1,0 +1,215 @@
+"""Draws from any correlation matrix: steps against closed forms, coverage on small simulations."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from colspace import CopulaImputer
+from colspace.copula import pool
+from colspace.copula._gibbs import (
+    Cells,
+    Parameters,
+    draw_parameters,
+    drawn_column,
+    inverse_wishart,
+    normal_between,
+    schedule,
+    sweep,
+    unit_scale,
+)
+from colspace.copula._values import Column
+
+RNG = np.random.default_rng
+SIGMA = np.array([[1.0, 0.6, 0.3], [0.6, 1.5, -0.2], [0.3, -0.2, 0.8]])
+NONE = np.zeros(0)
+
+
+def cells_of(missing, levels, low, high):
+    none = np.zeros(0, dtype=np.intp)
+    p = 3
+    return Cells(
+        tuple(missing.get(j, none) for j in range(p)),
+        tuple(levels.get(j, none) for j in range(p)),
+        tuple(low.get(j, NONE) for j in range(p)),
+        tuple(high.get(j, NONE) for j in range(p)),
+    )
+
+
+def test_sweeps_draw_gaps_from_the_conditional_normal():
+    """Columns 1 and 2 missing beside z_0 = 0.7: mean mu_m + S_m0 (z_0 - mu_0) / S_00, covariance S_mm - S_m0 S_0m / S_00."""
+    n, mu = 20_000, np.array([0.2, -1.0, 0.5])
+    every = np.arange(n)
+    Z = np.zeros((n, 3))
+    Z[:, 0] = 0.7
+    rng = RNG(0)
+    for _ in range(15):
+        sweep(Z, cells_of({1: every, 2: every}, {}, {}, {}), mu, np.linalg.inv(SIGMA), rng)
+    mean = mu[1:] + SIGMA[1:, 0] * (0.7 - mu[0])
+    cover = SIGMA[1:, 1:] - np.outer(SIGMA[1:, 0], SIGMA[0, 1:])
+    assert (Z[:, 0] == 0.7).all()
+    np.testing.assert_allclose(Z[:, 1:].mean(axis=0), mean, atol=0.03)
+    np.testing.assert_allclose(np.cov(Z[:, 1:].T), cover, atol=0.04)
+
+
+def test_sweeps_keep_levels_between_their_ends():
+    n, mu = 20_000, np.array([0.1, 0.0, 0.0])
+    every = np.arange(n)
+    Z = np.zeros((n, 3))
+    Z[:, 1:] = [0.5, -0.4]
+    low, high = {0: np.full(n, 0.3)}, {0: np.full(n, np.inf)}
+    sweep(Z, cells_of({}, {0: every}, low, high), mu, np.linalg.inv(SIGMA), RNG(1))
+    weights = np.linalg.solve(SIGMA[1:, 1:], SIGMA[1:, 0])
+    centre, sd = 0.1 + weights @ [0.5, -0.4], np.sqrt(1.0 - weights @ SIGMA[1:, 0])
+    law = stats.truncnorm((0.3 - centre) / sd, np.inf, centre, sd)
+    assert Z[:, 0].min() >= 0.3
+    assert stats.kstest(Z[:, 0], law.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 0.5), (6.0, np.inf), (-np.inf, -12.0), (-30.1, -30.0), (45.0, 46.0)]
+)
+def test_normal_between_in_every_tail(low, high):
+    x = normal_between(np.full(4000, low), np.full(4000, high), RNG(2))
+    assert ((x >= low) & (x <= high)).all()
+    if high < 40:
+        assert stats.kstest(x, stats.truncnorm(low, high).cdf).pvalue > 1e-3
+
+
+def test_inverse_wishart_has_its_mean_and_is_inverted():
+    rng, scale, df = RNG(3), 10 * SIGMA, 15.0
+    found = [inverse_wishart(df, scale, rng) for _ in range(4000)]
+    np.testing.assert_allclose(found[0][0] @ found[0][1], np.eye(3), atol=1e-10)
+    mean = np.mean([sigma for sigma, _ in found], axis=0)
+    np.testing.assert_allclose(mean, scale / (df - 3 - 1), atol=0.05)
+    inverse = np.mean([q for _, q in found], axis=0)  # a Wishart's mean
+    np.testing.assert_allclose(inverse, df * np.linalg.inv(scale), atol=0.06)
+    # variance of a diagonal entry, 2 s^2 / ((df - p - 1)^2 (df - p - 3))
+    assert np.var([sigma[0, 0] for sigma, _ in found]) == pytest.approx(2 * 100 / (11**2 * 9), rel=0.2)
+
+
+def test_parameters_are_drawn_about_those_of_the_rows():
+    rng = RNG(4)
+    Z = rng.standard_normal((400, 3)) @ np.linalg.cholesky(SIGMA).T + [1.0, 2.0, 3.0]
+    found = [draw_parameters(Z, None, SIGMA, rng) for _ in range(2000)]
+    mean = np.array([one.mean for one in found])
+    np.testing.assert_allclose(mean.mean(axis=0), Z.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(np.cov(mean.T), np.cov(Z.T) / 400, atol=4e-4)
+    expected = (399 * np.cov(Z.T) + 1.5 * SIGMA) / (400 + 1.5 - 1)
+    np.testing.assert_allclose(np.mean([one.cover for one in found], axis=0), expected, atol=0.01)
+    twice = draw_parameters(Z, np.full(400, 2.0), SIGMA, RNG(0))
+    rows = draw_parameters(np.repeat(Z, 2, axis=0), None, SIGMA, RNG(0))
+    np.testing.assert_allclose(twice.cover, rows.cover)
+
+
+def test_two_values_are_told_by_their_cut_alone():
+    Z = RNG(5).standard_normal((50, 3))
+    before = Z.copy()
+    mean = np.array([0.5, 1.0, 2.0])
+    new = unit_scale(Z, Parameters(mean, SIGMA, np.linalg.inv(SIGMA)), {1: 0.25})
+    assert new.cover[1, 1] == pytest.approx(1.0)
+    np.testing.assert_allclose(new.cover @ new.Q, np.eye(3), atol=1e-12)
+    assert ((Z[:, 1] > 0.25) == (before[:, 1] > 0.25)).all()
+    old = (0.25 - mean[1]) / np.sqrt(SIGMA[1, 1])
+    assert 0.25 - new.mean[1] == pytest.approx(old)
+
+
+def test_drawn_marginals_vary_as_a_bayesian_bootstrap():
+    """Cells that nothing else predicts: z of a knot is Phi^-1 of its drawn share, of variance F (1 - F) / (m phi^2)."""
+    m, rng = 300, RNG(6)
+    x = np.sort(rng.standard_normal(m))
+    column = Column("continuous", x.copy(), x, NONE, 0.0)
+    z = np.array([drawn_column(column, x, None, np.zeros(m), 1.0, rng).z for _ in range(400)])
+    at = [30, 150, 270]
+    share = (np.array(at) + 0.5) / m
+    np.testing.assert_allclose(z[:, at].mean(axis=0), stats.norm.ppf(share), atol=0.03)
+    variance = share * (1 - share) / m / stats.norm.pdf(stats.norm.ppf(share)) ** 2
+    np.testing.assert_allclose(z[:, at].var(axis=0), variance, rtol=0.3)
+    assert (np.diff(z, axis=1) > 0).all()
+
+
+def test_more_gaps_more_sweeps():
+    assert schedule(0.1) == (60, 10)
+    assert schedule(0.5) == (200, 50) == schedule(0.9)
+
+
+def regression(X):
+    A = np.column_stack([np.ones(len(X)), X[:, :-1]])
+    inverse = np.linalg.inv(A.T @ A)
+    b = inverse @ A.T @ X[:, -1]
+    rest = X[:, -1] - A @ b
+    return b[1:], np.diag(inverse)[1:] * (rest @ rest) / (len(X) - A.shape[1])
+
+
+def simulated(seed, n=150):
+    rng = RNG(seed)
+    Z = rng.standard_normal((n, 4)) @ np.linalg.cholesky(0.4 + 0.6 * np.eye(4)).T
+    X = np.column_stack([Z, Z @ [1.0, -0.5, 0.5, 0.3] + rng.standard_normal(n)])
+    return np.where(rng.random(X.shape) < 0.25, np.nan, X)
+
+
+def test_pooled_slopes_cover():
+    """25 tables x 4 slopes, 95 % intervals: .86 to 1, where the factors' draws give about .75."""
+    hits = []
+    for seed in range(25):
+        X = simulated(seed)
+        tables = CopulaImputer(random_state=0).fit(X).sample(X, 8, random_state=seed)
+        found = pool(*zip(*map(regression, tables), strict=True), complete_df=145)
+        hits.append((found.lower < [1.0, -0.5, 0.5, 0.3]) & (found.upper > [1.0, -0.5, 0.5, 0.3]))
+    assert np.mean(hits) > 0.86
+
+
+def test_new_rows_are_drawn_given_the_rows_of_fit():
+    X = simulated(0, 300)
+    X[:, 0] = np.where(np.isnan(X[:, 0]), np.nan, X[:, 0] > 0)
+    model = CopulaImputer(random_state=0).fit(X)
+    assert model.draws_ == "full"
+    new = X[:40] + 0.0
+    draws = np.stack(model.sample(new, 40, random_state=1))
+    assert np.isfinite(draws).all()
+    assert set(np.unique(draws[:, :, 0])) == {0.0, 1.0}
+    same = np.stack(model.sample(X, 40, random_state=2))[:, :40]
+    gaps = np.isnan(new)
+    centre, other = draws.mean(axis=0)[gaps], same.mean(axis=0)[gaps]
+    assert np.corrcoef(centre, other)[0, 1] > 0.9
+    np.testing.assert_array_equal(
+        model.sample(new, 1, random_state=3)[0], model.sample(new, 1, random_state=3)[0]
+    )
+
+
+def test_the_fitted_table_is_a_copy():
+    X = simulated(1)
+    model = CopulaImputer(random_state=0).fit(X)
+    Y = X.copy()
+    before = model.sample(Y, 1, random_state=0)[0]
+    X[:] = 0.0
+    np.testing.assert_array_equal(model.sample(Y, 1, random_state=0)[0], before)
+
+
+def test_predictions_are_the_factors_unless_a_full_correlation_is_asked_for():
+    X = simulated(2)
+    auto, factors, full = (
+        CopulaImputer(correlation=kind, random_state=0).fit(X) for kind in ("auto", "factors", "full")
+    )
+    np.testing.assert_array_equal(auto.transform(X), factors.transform(X))
+    np.testing.assert_array_equal(auto.interval(X)[0], factors.interval(X)[0])
+    np.testing.assert_array_equal(auto.correlation_, factors.correlation_)
+    assert (auto.draws_, factors.draws_, full.draws_) == ("full", "factors", "full")
+    R = full.correlation_
+    np.testing.assert_allclose(np.diag(R), 1.0, atol=1e-9)
+    assert full.score(X) > factors.score(X)  # two factors cannot hold these correlations
+    pairs = np.array(
+        [
+            [np.corrcoef(X[~np.isnan(X[:, [i, j]]).any(axis=1)][:, [i, j]].T)[0, 1] for i in range(5)]
+            for j in range(5)
+        ]
+    )
+    assert np.abs(R - pairs).max() < 0.2
+
+
+def test_a_full_correlation_is_refused_where_it_cannot_be():
+    X = RNG(0).standard_normal((8, 12))
+    with pytest.raises(ValueError, match="12 columns that vary and 8 rows"):
+        CopulaImputer(correlation="full").fit(X)
+    with pytest.raises(ValueError, match="method must be 'ep'"):
+        CopulaImputer(correlation="full", method="paper", n_components=2).fit(X[:, :4])
+    assert CopulaImputer(random_state=0).fit(X).draws_ == "factors"

@@ -1,0 +1,119 @@
+"""Pairs of columns never observed together: found, named, and not leant on."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from colspace import CopulaImputer
+from colspace.copula import UnseenPairsWarning
+from colspace.copula._pairs import all_factors, completed, contracted, unseen_pairs
+
+RNG = np.random.default_rng
+
+
+def joined(seed=0, n=400):
+    """One column in both surveys, two in the first, one and a level in the second, all of one factor."""
+    rng = RNG(seed)
+    t = rng.standard_normal(n)
+    noise = np.sqrt([0.3, 1e-3, 0.4, 0.2, 0.3])
+    X = t[:, None] * np.sqrt(1 - noise**2) * [1, -1, 1, 1, 1] + noise * rng.standard_normal((n, 5))
+    y = np.digitize(X[:, 4], [-0.4, 0.8]).astype(float)
+    X[:, 4] = y
+    X[n // 2 :, 1:3] = np.nan
+    X[: n // 2, 3:] = np.nan
+    return X, y
+
+
+def random_correlation(p, rng):
+    A = rng.standard_normal((p, p + 3))
+    R = A @ A.T
+    scale = np.sqrt(np.diag(R))
+    return R / np.outer(scale, scale)
+
+
+def test_unseen_pairs_are_few_where_chance_would_give_many():
+    together = np.array([[100.0, 4, 50], [4, 60, 20], [50, 20, 80]])
+    found = unseen_pairs(together, 200)
+    assert np.argwhere(np.triu(found)).tolist() == [[0, 1]]
+    assert not unseen_pairs(together, 2000).any()  # 100 x 60 / 2000 = 3 would be chance
+
+
+def test_unseen_pairs_are_found_and_named():
+    X, _ = joined()
+    with pytest.warns(
+        UnseenPairsWarning, match=r"4 pair\(s\).* fewer than 5 rows: 1 and 3, 1 and 4, 2 and 3, 2 and 4"
+    ):
+        model = CopulaImputer(random_state=0).fit(X)
+    assert model.unseen_pairs_ == [(1, 3), (1, 4), (2, 3), (2, 4)]
+    seen = ~np.isnan(X)
+    rows, columns = np.nonzero(seen)
+    with pytest.warns(UnseenPairsWarning):
+        thin = CopulaImputer(random_state=0).fit(sparse.csr_array((X[seen], (rows, columns)), shape=X.shape))
+    assert thin.unseen_pairs_ == model.unseen_pairs_
+    assert thin.draws_ == "factors"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenPairsWarning)
+        assert all(np.isfinite(t).all() for t in thin.sample(X[:60], 2, random_state=0))
+    assert CopulaImputer(random_state=0).fit(RNG(0).standard_normal((50, 3))).unseen_pairs_ == []
+
+
+def test_completion_has_zeros_in_its_inverse():
+    R = random_correlation(6, RNG(1))
+    unseen = np.zeros((6, 6), dtype=bool)
+    for a, b in ((0, 3), (1, 4), (2, 5), (0, 5)):
+        unseen[a, b] = unseen[b, a] = True
+    found = completed(R, unseen)
+    assert np.abs(np.linalg.inv(found)[unseen]).max() < 1e-6
+    np.testing.assert_array_equal(found[~unseen], R[~unseen])
+    assert np.linalg.slogdet(found)[1] >= np.linalg.slogdet(R)[1]
+
+
+def test_drawn_correlations_fill_what_the_seen_ones_admit():
+    """Three columns, r_01 unseen: given column 2 its partial correlation is uniform on (-1, 1)."""
+    a, b = 0.6, -0.3
+    R = np.array([[1.0, 0.0, a], [0.0, 1.0, b], [a, b, 1.0]])
+    unseen = np.zeros((3, 3), dtype=bool)
+    unseen[0, 1] = unseen[1, 0] = True
+    rng = RNG(2)
+    drawn = [contracted(R, unseen, rng) for _ in range(2000)]
+    partial = np.array([(D[0, 1] - a * b) / np.sqrt((1 - a**2) * (1 - b**2)) for D in drawn])
+    assert partial.mean() == pytest.approx(0.0, abs=0.05)
+    assert partial.var() == pytest.approx(1 / 3, abs=0.03)
+    assert min(np.linalg.eigvalsh(D)[0] for D in drawn) > 0
+
+
+def test_a_correlation_as_factors():
+    R = random_correlation(5, RNG(3))
+    f = all_factors(R)
+    np.testing.assert_allclose(f.W @ f.W.T + np.diag(f.noise), R, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_joined_surveys_are_calibrated(seed):
+    X, y = joined(seed, 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenPairsWarning)
+        model = CopulaImputer(random_state=0).fit(X)
+    first = np.arange(500)
+    claimed = model.probability_within(X, 0)[first, 4]
+    right = model.transform(X)[first, 4] == y[first]
+    assert abs(claimed.mean() - right.mean()) < 0.07
+    reliable = model.reliability(X)[first, 4]
+    np.testing.assert_allclose(reliable, claimed, atol=1e-12)
+    draws = np.stack(model.sample(X, 4, random_state=0))[:, first, 4]
+    agree = (draws == model.transform(X)[first, 4]).mean()
+    assert abs(agree - right.mean()) < 0.07
+
+
+def test_rows_without_unseen_partners_are_predicted_by_the_factors():
+    X, _ = joined()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenPairsWarning)
+        model = CopulaImputer(random_state=0).fit(X)
+    row = np.array([[0.5, np.nan, np.nan, np.nan, np.nan]])
+    f, z = model._model.factors, model._model.columns[0].latent(np.array([0.5]))
+    R = f.W @ f.W.T + np.diag(f.noise)
+    x = model.transform(row)[0, 3]
+    assert x == pytest.approx(model._model.columns[3].values(R[3, 0] * z)[0], abs=0.05)
