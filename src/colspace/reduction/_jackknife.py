@@ -99,6 +99,7 @@ def leave_out(
     """
     if sums.note:
         return LeftOut(note=sums.note)
+    sums = sums.weighty
     if len(sums.parts) < 2:
         return LeftOut(note="the rows did not fill two groups")
     targets = [metric(L) for metric, L in zip(metrics, full, strict=True)]
