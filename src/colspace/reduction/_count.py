@@ -112,7 +112,8 @@ def standard_error(losses: Array, w: Array) -> Array:
     """Standard errors of weighted means along rows."""
     n = len(w)
     off = (losses - (losses @ w / w.sum())[:, None]) * w
-    return np.sqrt(n / (n - 1) * np.sum(off**2, axis=1)) / w.sum()
+    unit = np.ldexp(1.0, np.frexp(np.abs(off).max(axis=1))[1] - 1)  # squares of large losses overflow
+    return np.sqrt(n / (n - 1) * np.sum((off / unit[:, None]) ** 2, axis=1)) / w.sum() * unit
 
 
 def reader_losses(

@@ -188,6 +188,11 @@ def _count(statistic: Any) -> float:
     return _count(statistic.labeled) + _count(statistic.rest)
 
 
+def rows_of(statistic: Any) -> int:
+    """Rows with a weight that a statistic has seen; labelled ones, where some are not."""
+    return int(statistic.labeled.rows if hasattr(statistic, "labeled") else statistic.rows)
+
+
 def reduce_groups(
     reduce_rows: Callable[..., Any],
     statistic: Callable[..., Any],
