@@ -66,8 +66,11 @@ def held_out_count(
     """
     w = np.ones(len(Y)) if weights is None else weights
     mean = w @ Y / w.sum()
-    deviation = np.sqrt(w @ (Y - mean) ** 2 / w.sum())
-    V = (Y - mean) / (1.0 if labels else np.where(deviation > 0, deviation, 1.0))
+    V = Y - mean
+    if not labels:
+        V = V / power_of_two(np.abs(V).max(axis=0))  # squares of tiny responses are zero
+        deviation = np.sqrt(w @ V**2 / w.sum())
+        V = V / np.where(deviation > 0, deviation, 1.0)
     losses = np.full((2, limit + 1, len(Y)), np.nan)
     for k in range(int(folds.max(initial=-1)) + 1):
         train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
@@ -112,7 +115,13 @@ def standard_error(losses: Array, w: Array) -> Array:
     """Standard errors of weighted means along rows."""
     n = len(w)
     off = (losses - (losses @ w / w.sum())[:, None]) * w
-    return np.sqrt(n / (n - 1) * np.sum(off**2, axis=1)) / w.sum()
+    unit = power_of_two(np.abs(off).max(axis=1))  # squares of large losses overflow
+    return np.sqrt(n / (n - 1) * np.sum((off / unit[:, None]) ** 2, axis=1)) / w.sum() * unit
+
+
+def power_of_two(size: Array) -> Array:
+    """A power of two near each size, by which values are divided without rounding."""
+    return np.ldexp(1.0, np.maximum(np.frexp(size)[1] - 1, -1074))
 
 
 def reader_losses(

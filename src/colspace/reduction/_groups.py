@@ -170,6 +170,15 @@ class GroupSums:
         """Weight of each group's rows over that of all."""
         return np.array([_count(part) for part in self.parts.values()]) / _count(self.total)
 
+    @property
+    def weighty(self) -> Self:
+        """The same without groups that the sums of all rows cannot tell from none: they are no part of a jackknife.
+
+        A group of share s adds about s to the squared error, and its jackknife weight 1/s - 1 is infinite at s = 0.
+        """
+        kept = self.shares > np.finfo(np.float64).eps
+        return replace(self, parts={i: self.parts[i] for i, k in zip(self.parts, kept, strict=True) if k})
+
 
 def _count(statistic: Any) -> float:
     for name in ("count", "n_rows"):
@@ -177,6 +186,11 @@ def _count(statistic: Any) -> float:
         if value is not None and np.ndim(value) == 0:
             return float(value)
     return _count(statistic.labeled) + _count(statistic.rest)
+
+
+def rows_of(statistic: Any) -> int:
+    """Rows with a weight that a statistic has seen; labelled ones, where some are not."""
+    return int(statistic.labeled.rows if hasattr(statistic, "labeled") else statistic.rows)
 
 
 def reduce_groups(

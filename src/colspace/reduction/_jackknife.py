@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._blocks import Blocks
 from ..factor import svd
 from ..moments import TripleMoments
-from ._groups import GROUP_BYTES, GroupSums, too_much, with_cross
+from ._groups import GROUP_BYTES, GroupSums, rows_of, too_much, with_cross
 from ._span import Span
 
 Array = NDArray[np.float64]
@@ -99,8 +99,11 @@ def leave_out(
     """
     if sums.note:
         return LeftOut(note=sums.note)
+    sums = sums.weighty
     if len(sums.parts) < 2:
         return LeftOut(note="the rows did not fill two groups")
+    if rows_of(sums.total) - max(map(rows_of, sums.parts.values())) < 2:
+        return LeftOut(note="without some group of the rows fewer than two rows are left, which do not vary")
     targets = [metric(L) for metric, L in zip(metrics, full, strict=True)]
     found: list[list[Array]] = []
     jumped: list[list[Array]] = []

@@ -179,9 +179,12 @@ def _weight_sums(weights: Any) -> WeightSums:
 
 
 def _fractions(weights: Any, unit: float) -> int:
-    """How many weights are no multiples of the unit, but for rounding."""
-    w = np.asarray(weights, dtype=np.float64).ravel() / unit
-    return int(np.count_nonzero(np.abs(w - np.round(w)) > 1e-9 * np.abs(w)))
+    """How many weights are no multiples of the unit, but for rounding; from 2^53 on every float is whole, which says nothing."""
+    with np.errstate(over="ignore"):
+        w = np.asarray(weights, dtype=np.float64).ravel() / unit
+    large = w > 2.0**53
+    w = np.where(large, 0.0, w)
+    return int(np.count_nonzero(large | (np.abs(w - np.round(w)) > 1e-9 * np.abs(w))))
 
 
 def table_width(source: Source, covariance: Array) -> int:

@@ -113,14 +113,18 @@ class RidgePath:
 
 @dataclass(frozen=True)
 class ResponseMap:
-    """Responses as the ridge sees them: (y - mean) map, standardised numbers or whitened indicators of labels."""
+    """Responses as the ridge sees them: (y - mean)/unit map, standardised numbers or whitened indicators of labels.
+
+    ``unit``: powers of two, as 1/unit of a subnormal response is no number.
+    """
 
     mean: Array
     map: Array
+    unit: Array | float = 1.0
 
     def __call__(self, Y: Array) -> Array:
         """Map rows."""
-        return (Y - self.mean) @ self.map
+        return (Y - self.mean) / self.unit @ self.map
 
 
 def response_map(mean: Array, covariance: Array, *, labels: bool) -> ResponseMap:
@@ -232,7 +236,7 @@ def triple_responses(total: TripleMoments, *, labels: bool) -> tuple[Array, Resp
     units = np.broadcast_to(total.scale_y, dy.shape)
     mapped = response_map(dy, total.yy / n - np.outer(dy, dy), labels=labels)
     linear = total.xy / n - np.outer(total.x / n, dy)  # responses in the plan's units
-    return linear @ mapped.map, ResponseMap(total.shift_y + dy * units, mapped.map / units[:, None])
+    return linear @ mapped.map, ResponseMap(total.shift_y + dy * units, mapped.map, units)
 
 
 def least_ridge(r2: Array, count: float, n_columns: int | None = None) -> int:

@@ -270,6 +270,9 @@ def stein_from_tables(
     standard = covariance / scale / scale[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         y_covariance = (m.yy / k - np.outer(dy, dy)) * unit * unit[:, None]
+    if m.count > 0 and not np.diag(y_covariance).any() and (m.y_variance > 0).any():
+        msg = f"y spreads over {unit.max():g}, and squares of that are zero in float64; multiply y by a constant"
+        raise ColumnOverflowError(msg)
     if not np.isfinite(y_covariance).all():
         msg = f"y spreads over {unit.max():g}, and squares of that overflow float64 (1.8e308); divide y by a constant"
         raise ColumnOverflowError(msg)
