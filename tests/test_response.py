@@ -170,7 +170,7 @@ def test_dask_and_chunks_ask_as_well(rows):
     ("model", "values"),
     [
         *((model, 2) for model in SUPERVISED if not isinstance(model, SteinReductionCV)),
-        (SlicedInverse(1, n_slices=3), 3),
+        (SlicedInverse(1, n_slices=3, shrinkage=None), 3),
         (SlicedAverage(1), 3),
     ],
 )

@@ -204,7 +204,8 @@ def test_weights_say_how_many_rows_there_are():
     assert rows_left_out_of(None, 7) == 7
     assert rows_left_out_of(np.array([2.0, 1.0, 3.0]), 6.0) == 6.0
     assert rows_left_out_of(np.full(9, 0.1), 0.9) == pytest.approx(9.0)
-    assert rows_left_out_of(np.array([1.5, 4.5]), 6.0) == pytest.approx(1.6)
+    assert rows_left_out_of(np.array([1.5, 4.5]), 6.0) == pytest.approx(4.0)
+    assert rows_left_out_of(np.array([1.5, 4.0]), 5.5) == pytest.approx(5.5**2 / 18.25)
 
 
 def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):

@@ -180,6 +180,8 @@ PLANS = {
             "kinds": (["auto", "continuous", "ordinal", {0: "ordinal"}], ["counted", {99: "ordinal"}, 3]),
             "clip": ([True, False], ["yes"]),
             "nonlinear": (["auto", "auto", True, False], ["yes", 2]),
+            "correlation": (["auto", "auto", "full", "factors"], ["none", True]),
+            "n_jobs": ([None, 1, 2], ["two"]),
             "tol": ([1e-2, None], [0.0, -1.0]),
             "max_iter": ([1, 5], [0, True]),
             "random_state": ([0], ["seed"]),
