@@ -88,6 +88,15 @@ def test_two_rows_have_no_errors(model, data):  # they were zero or NaN: one row
     assert "two" in found.errors_note_
 
 
+def test_rows_without_labels_count(data):
+    X, y = data
+    for known in (0, 3):
+        some = np.where(np.arange(40) < known, y, np.nan) if known else None
+        found = SteinReduction(1, unlabeled_weight=1.0).fit(X, some)
+        assert not found.errors_note_
+        assert np.isfinite(found.components_error_).all()
+
+
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
 def test_two_orders_and_rows_without_weight(how, data):  # NaN in both rows of errors
     X, y = data

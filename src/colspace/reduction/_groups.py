@@ -189,8 +189,10 @@ def _count(statistic: Any) -> float:
 
 
 def rows_of(statistic: Any) -> int:
-    """Rows with a weight that a statistic has seen; labelled ones, where some are not."""
-    return int(statistic.labeled.rows if hasattr(statistic, "labeled") else statistic.rows)
+    """Rows with a weight that a statistic has seen, labelled or not."""
+    if hasattr(statistic, "labeled"):
+        return rows_of(statistic.labeled) + rows_of(statistic.rest)
+    return int(statistic.rows)
 
 
 def reduce_groups(
