@@ -484,7 +484,9 @@ def test_rank_test_of_lazy_and_sparse_tables(moments, near_by):
         )
         again = model.rank_test(table, y, random_state=0, n_permutations=39)
         np.testing.assert_array_equal(far.null_statistics, again.null_statistics)
-    noise = model.rank_test(lazy, np.random.default_rng(11).standard_normal(1500), random_state=0, n_permutations=39)
+    noise = model.rank_test(
+        lazy, np.random.default_rng(11).standard_normal(1500), random_state=0, n_permutations=39
+    )
     assert noise.n_components == 0
 
 

@@ -251,7 +251,8 @@ def least_ridge(r2: Array, count: float, n_columns: int | None = None) -> int:
 def ridge_paths(axes: Sequence[Axes], cross: Sequence[Array], count: float) -> tuple[RidgePath, ...]:
     """Paths over the grid, in units of each mean eigenvalue."""
     return tuple(
-        RidgePath(a, GRID * _mean_eigenvalue(a.values), c, count) for a, c in zip(axes, cross, strict=True)
+        RidgePath(a, GRID * min(_mean_eigenvalue(a.values), 1e300), c, count)
+        for a, c in zip(axes, cross, strict=True)
     )
 
 

@@ -276,7 +276,8 @@ def _labels_that_count(y: Any, weights: Any = None, *, gaps: bool) -> Any:
     if weights is not None:
         values = values[np.asarray(weights) > 0]
     if gaps:
-        values = values[[not is_gap(v) for v in values.ravel().tolist()]]
+        values = values.ravel()
+        values = values[[not is_gap(v) for v in values.tolist()]]
     return label_set(values)
 
 
