@@ -12,6 +12,7 @@ from colspace.copula._gibbs import (
     draw_parameters,
     drawn_column,
     inverse_wishart,
+    lower_root,
     normal_between,
     schedule,
     sweep,
@@ -213,3 +214,14 @@ def test_a_full_correlation_is_refused_where_it_cannot_be():
     with pytest.raises(ValueError, match="method must be 'ep'"):
         CopulaImputer(correlation="full", method="paper", n_components=2).fit(X[:, :4])
     assert CopulaImputer(random_state=0).fit(X).draws_ == "factors"
+
+
+def test_root_of_a_matrix_that_rounding_left_singular():
+    x = np.array([1.0, 2.0, -1.0])
+    M = np.outer(x, x)
+    L = lower_root(M)
+    np.testing.assert_allclose(L @ L.T, M, atol=1e-7)
+    np.testing.assert_array_equal(np.triu(L, 1), 0.0)
+    np.testing.assert_array_equal(lower_root(np.diag([4.0, 9.0])), np.diag([2.0, 3.0]))
+    with pytest.raises(ValueError, match="correlation='factors'"):
+        lower_root(np.array([[1.0, 2.0], [2.0, 1.0]]))

@@ -40,7 +40,7 @@ def inverse_wishart(df: float, scale: Array, rng: np.random.Generator) -> tuple[
     With scale = L L' and Bartlett's triangle A, A A' ~ Wishart(df, I): Sigma = L A^-T A^-1 L'.
     """
     p = len(scale)
-    L = np.linalg.cholesky(scale)
+    L = lower_root(scale)
     A = np.tril(rng.standard_normal((p, p)), -1)
     A[np.diag_indices(p)] = np.sqrt(rng.chisquare(df - np.arange(p)))
     root = solve_triangular(A, L.T, lower=True)  # A^-1 L'
@@ -115,6 +115,20 @@ class Parameters:
     Q: Array
 
 
+def lower_root(M: Array) -> Array:
+    """Cholesky's factor; of a matrix that rounding has left singular, with the least share of its diagonal added."""
+    for share in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
+        try:
+            return np.asarray(np.linalg.cholesky(M + share * np.diag(np.diag(M))))
+        except np.linalg.LinAlgError:
+            continue
+    msg = (
+        "the covariance of the latent columns is singular beyond rounding; drop columns that are copies or sums of others, "
+        "or fit with correlation='factors'"
+    )
+    raise ValueError(msg)
+
+
 def draw_parameters(Z: Array, weight: Array | None, prior: Array, rng: np.random.Generator) -> Parameters:
     r"""Mean and covariance given all z.
 
@@ -127,7 +141,7 @@ def draw_parameters(Z: Array, weight: Array | None, prior: Array, rng: np.random
     D = Z - centre
     S = D.T @ (D if weight is None else D * weight[:, None])
     cover, Q = inverse_wishart(n + p + 0.5 * p, S + 0.5 * p * prior, rng)
-    mean = centre + np.linalg.cholesky(cover / n) @ rng.standard_normal(p)
+    mean = centre + lower_root(cover / n) @ rng.standard_normal(p)
     return Parameters(mean, cover, Q)
 
 
