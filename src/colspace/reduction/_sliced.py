@@ -120,7 +120,9 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
             rest = total.filled
             return [self._directions(rest, whitener.again(rest.covariance, rest.rows, unit=source.unit))[0]]
 
-        store_errors(self, view.lifted(leave_out(sums, solve, [found], [whitener.metric])), loadings)
+        left = leave_out(sums, solve, [found], [whitener.metric])
+        del sums  # of all groups: large beside the directions that are now made
+        store_errors(self, view.lifted(left), loadings)
         return self
 
     def _directions(self, m: SlicedMoments, whitener: Whitener) -> tuple[Array, Array]:
