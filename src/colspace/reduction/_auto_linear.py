@@ -119,10 +119,10 @@ def first_pass(source: Source, blocks: Blocks) -> Start:
     )
 
 
-def learn_ridges(source: Source, blocks: Blocks, steps: int = 0) -> Ridges:
-    """Leave-one-out ridges in two passes; ``steps`` of the grid more than the least error asks for."""
+def learn_ridges(source: Source, blocks: Blocks) -> Ridges:
+    """Leave-one-out ridges in two passes."""
     start = first_pass(source, blocks)
-    return start.choose(source.reduce(start.plan, pass_rows(source.X, len(start.mean))), steps)
+    return start.choose(source.reduce(start.plan, pass_rows(source.X, len(start.mean))))
 
 
 def linear_part(cross: Array, agreement: Array) -> Array:

@@ -18,7 +18,7 @@ from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
 from ._joint_fit import Problem, problem_span, shrinkages, whiteners_of
 from ._proxies import block_pairs, unfold_moments
 from ._rank_auto import ridged_passes, ridged_rows
-from ._rank_products import PASS_BYTES, permuted_matrices, shuffled
+from ._rank_products import RowsByPasses, permuted_matrices, shuffled
 from ._source import Folds, Source
 
 Array = NDArray[np.float64]
@@ -177,37 +177,17 @@ class Shuffled:
         return Folds(tuple(parts))
 
 
-@dataclass(frozen=True)
-class RowsByPasses:
-    """Whitened rows that stay where they are (Dask, CSR); permutations are within chunks of rows."""
+class PublishedPasses(RowsByPasses):
+    """The published moments, by passes."""
 
-    source: Source
-    statistic: Shuffled
-
-    def observed(self) -> list[Array]:
-        """Moments as they are, block by block."""
-        return next(self._matrices(0, (None,)))
+    @property
+    def n_responses(self) -> int:
+        """Responses of a row."""
+        return len(self.statistic.y_mean)
 
     def _matrices(self, k: int, seeds: tuple[int | None, ...]) -> Iterator[list[Array]]:
         for m in self.source.reduce(replace(self.statistic, k=k, seeds=seeds)).parts:
             yield centred_matrices(m, self.statistic.wanted)
-
-    def rotate(self, bases: Sequence[Array]) -> RowsByPasses:
-        """The rows in other orthonormal coordinates."""
-        return RowsByPasses(self.source, replace(self.statistic, bases=tuple(bases)))
-
-    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
-        """Moments of permuted rows, as many permutations a pass as fit in memory."""
-        size = 8 * len(self.statistic.y_mean) * self.statistic.slices[-1].stop ** 2
-        batch = max(1, PASS_BYTES // size)
-        for start in range(0, times, batch):
-            seeds = tuple(int(rng.integers(2**31)) for _ in range(min(batch, times - start)))
-            for whole in self._matrices(k, seeds):
-                yield [M[k:] for M in whole]
-
-    def remaining(self, k: int) -> list[Array]:
-        """Moments as they are, off the k leading coordinates."""
-        return [M[k:] for M in self.observed()]
 
 
 def whitened_rows(
@@ -229,7 +209,7 @@ def whitened_rows(
         wanted=wanted,
     )
     if source.dask or sparse.issparse(source.X):
-        return RowsByPasses(source, statistic)
+        return PublishedPasses(source, statistic)
     Y = (source.y - moments.y_mean) / moments.y_scale
     return RowsInMemory(statistic.whitened(source.X), Y, blocks.slices, wanted)
 

@@ -17,7 +17,7 @@ from ..moments import Additive, TripleMoments, TriplePlan
 from ._auto_linear import Ridges, learn_ridges
 from ._auto_parts import Residuals
 from ._proxies import block_pairs
-from ._rank_products import PASS_BYTES, second_moments, shuffled, side_by_side
+from ._rank_products import RowsByPasses, second_moments, shuffled, side_by_side
 from ._ridge import Axes, least_ridge, ridge_paths
 from ._source import Folds, Source
 
@@ -276,42 +276,22 @@ class ShuffledParts:
         return Folds(tuple(parts))
 
 
-@dataclass(frozen=True)
-class RidgedPasses:
-    """Whitened rows that stay where they are (Dask, CSR): permutations are within chunks, residuals those of y itself.
+class RidgedPasses(RowsByPasses):
+    """The ridge's parts, by passes; residuals are those of y itself.
 
     Linear moments are E[v a'] without weights, which would take a pass for each permutation.
     """
 
-    source: Source
-    statistic: ShuffledParts
-
-    def observed(self) -> list[Array]:
-        """Moments as they are, block by block."""
-        return next(self._matrices(0, (None,)))
+    @property
+    def n_responses(self) -> int:
+        """Responses of a row."""
+        return len(self.statistic.mean)
 
     def _matrices(self, k: int, seeds: tuple[int | None, ...]) -> Iterator[list[Array]]:
         parts = self.source.reduce(replace(self.statistic, k=k, seeds=seeds)).parts
         for linear, second in zip(parts[::2], parts[1::2], strict=True):
             triple = {pair: g / second.count for pair, g in second.xyx.items()}
             yield side_by_side(linear.xy / linear.count, triple, self.statistic.slices, _ALL)
-
-    def rotate(self, bases: Sequence[Array]) -> RidgedPasses:
-        """The rows in other orthonormal coordinates."""
-        return RidgedPasses(self.source, replace(self.statistic, bases=tuple(bases)))
-
-    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
-        """Moments of permuted rows, as many permutations a pass as fit in memory."""
-        size = 8 * len(self.statistic.mean) * self.statistic.slices[-1].stop ** 2
-        batch = max(1, PASS_BYTES // size)
-        for start in range(0, times, batch):
-            seeds = tuple(int(rng.integers(2**31)) for _ in range(min(batch, times - start)))
-            for whole in self._matrices(k, seeds):
-                yield [M[k:] for M in whole]
-
-    def remaining(self, k: int) -> list[Array]:
-        """Moments as they are, off the k leading coordinates."""
-        return [M[k:] for M in self.observed()]
 
 
 def ridged_passes(source: Source, blocks: Blocks) -> RidgedPasses:

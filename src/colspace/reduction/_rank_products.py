@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,3 +94,44 @@ def shuffled(Z: Any, order: NDArray[np.intp], slices: tuple[slice, ...], k: int)
     out = Z.copy()
     out[:, leading] = Z[np.ix_(order, leading)]
     return out
+
+
+@dataclass(frozen=True)
+class RowsByPasses:
+    """Whitened rows that stay where they are (Dask, CSR); permutations are within chunks of rows.
+
+    Subclasses know what their statistic adds up: ``_matrices`` and ``n_responses``.
+    """
+
+    source: Any
+    statistic: Any
+
+    @property
+    def n_responses(self) -> int:
+        """Responses of a row."""
+        raise NotImplementedError
+
+    def _matrices(self, k: int, seeds: tuple[int | None, ...]) -> Iterator[list[Array]]:
+        """Moments block by block, off k coordinates, once for each seed (None: as they are)."""
+        raise NotImplementedError
+
+    def observed(self) -> list[Array]:
+        """Moments as they are, block by block."""
+        return next(self._matrices(0, (None,)))
+
+    def rotate(self, bases: Sequence[Array]) -> Self:
+        """The rows in other orthonormal coordinates."""
+        return replace(self, statistic=replace(self.statistic, bases=tuple(bases)))
+
+    def permuted(self, k: int, rng: np.random.Generator, times: int) -> Iterator[list[Array]]:
+        """Moments of permuted rows, as many permutations a pass as fit in memory."""
+        size = 8 * self.n_responses * self.statistic.slices[-1].stop ** 2
+        batch = max(1, PASS_BYTES // size)
+        for start in range(0, times, batch):
+            seeds = tuple(int(rng.integers(2**31)) for _ in range(min(batch, times - start)))
+            for whole in self._matrices(k, seeds):
+                yield [M[k:] for M in whole]
+
+    def remaining(self, k: int) -> list[Array]:
+        """Moments as they are, off the k leading coordinates."""
+        return [M[k:] for M in self.observed()]
