@@ -83,7 +83,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         outside the bag falls by 3 % are corrected. "auto" first tests the table and leaves one that a copula fits exactly as it is.
         "auto" does nothing for sparse matrices, Dask collections and ``method="paper"``; True is refused there.
     warm_start : bool, default=False
-        Start from the loadings of the last fit where their shape is the same.
+        Start from the loadings of the last fit where their shape is the same; needs a number of factors.
     random_state : int, RandomState or None, default=None
         Of the randomised SVD that starts the loadings, and of tests and forests of ``nonlinear``.
     n_jobs : int or None, default=None
@@ -249,6 +249,12 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 msg = (
                     "n_components='auto' cannot be had with method='paper': the paper has no rule for the number of factors, and compares "
                     "some on hidden cells. Remedies: a number (GridSearchCV compares numbers by score), or method='ep', which finds one"
+                )
+                raise ValueError(msg)
+            if self.warm_start:
+                msg = (
+                    "warm_start=True starts from the loadings of the last fit, but n_components='auto' starts from many factors anew. "
+                    "Remedies: the number found, n_components=model.n_components_, or warm_start=False"
                 )
                 raise ValueError(msg)
             return None

@@ -39,7 +39,7 @@ from ._stein_fit import (
 from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_mean import averaged
-from ._stein_plan import gaussian_plan, own_columns
+from ._stein_plan import check_options, gaussian_plan, own_columns
 from ._stein_ridge import learned_score, rule_score, score_law
 from ._stein_sums import (
     EncodedResponse,
@@ -207,6 +207,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """
         for name in ("_sums", "_plan", "_stream_groups", "component_scores_"):
             self.__dict__.pop(name, None)
+        check_options(self, y)
         if self.n_components == "auto":
             return fit_counted(self, X, y, sample_weight)
         X = check_table(self, X, reset=True, min_rows=2)
@@ -279,6 +280,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             )
         X = check_table(self, X, reset=first)
         if first:
+            check_options(self, y)
             self._dtype = table_dtype(X)
             y, response = read_response(y, self.response)
             encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)

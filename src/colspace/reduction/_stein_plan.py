@@ -23,6 +23,33 @@ Array = NDArray[np.float64]
 MOST_BYTES = 2**30  # of one matrix for each column
 
 
+def check_combine(order: Any, combine: str) -> None:
+    """The first order has one matrix, and nothing to combine."""
+    if order == 1 and combine == "mean":
+        msg = "combine='mean' averages second-order matrices, but order=1 has none. Remedies: order=2 or 'both', or combine='stack'"
+        raise ValueError(msg)
+
+
+def check_options(model: Any, y: Any) -> None:
+    """Refuse options of SteinReduction that the others, or a missing y, leave without effect."""
+    check_combine(model.order, model.combine)
+    if y is not None:
+        return
+    without = {
+        "response": (model.response is not None, "transforms y", None),
+        "whiten_response": (model.whiten_response is True, "whitens y", "auto"),
+        "unlabeled_weight": (
+            not isinstance(model.unlabeled_weight, str),
+            "weighs rows without labels beside those with",
+            "auto",
+        ),
+    }
+    for name, (wrong, what, default) in without.items():
+        if wrong:
+            msg = f"{name}={getattr(model, name)!r} {what}, but y=None has no labels; give y, or {name}={default!r}"
+            raise ValueError(msg)
+
+
 def gaussian_plan(
     X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any, names: Any, *, second_order: bool
 ) -> GaussianPlan:
