@@ -39,6 +39,8 @@ class Result:
     notes : remarks for the reader.
     figure : draws and returns the matplotlib figure.
     path : where the figure was saved, or None.
+    size : how much was run, in a few words.
+    stand_in : whether generated data took the place of the published.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Result:
     notes: tuple[str, ...] = ()
     figure: Callable[[], Any] | None = None
     path: Path | None = None
+    size: str = ""
+    stand_in: bool = False
 
 
 @dataclass(frozen=True)

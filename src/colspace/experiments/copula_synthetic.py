@@ -105,6 +105,9 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                         "method": label,
                         "error": float(errors.mean()),
                         "sd": float(errors.std(ddof=1)) if repetitions > 1 else float("nan"),
+                        "se": float(errors.std(ddof=1) / np.sqrt(repetitions))
+                        if repetitions > 1
+                        else float("nan"),
                         "published_error": PUBLISHED_ERROR.get((name, label)),
                         "seconds": float(np.median(seconds)),
                         "published_seconds": PUBLISHED_SECONDS.get((name, label)),

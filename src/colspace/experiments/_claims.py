@@ -1,0 +1,213 @@
+"""What the papers say, one entry a claim, and the verdict that a run gives on it.
+
+``published/paper-NNN.toml`` holds the claims of a paper. Each names the experiment (``target``), the rows of its table
+(``where``) and the column (``value``) that answer it, and one rule:
+
+- ``near``: one row, within two standard errors or 3 % of ``published`` (or within ``tolerance``): holds, else differs;
+- ``below``: the rows against those of ``against``, paired by ``by``: holds where the mean is lower in each pair, fails where it is
+  higher by more than two standard errors in one, else differs;
+- ``at_most``, ``at_least``: rows against the number ``published``: holds, differs within two standard errors of it, else fails.
+
+A claim without a target is not computed here: ``missing`` says why. Verdicts come from the run alone; ``why`` has a sentence for a
+verdict, printed with that verdict only.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+Row = Mapping[str, Any]
+
+PAPERS = ("000", "001", "002", "003", "004")
+VERDICTS = ("holds", "differs", "fails", "not reproducible here")
+RULES = ("near", "below", "at_most", "at_least")
+_CLOSE = 0.03
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number or order of a paper, and where a run answers it."""
+
+    id: str
+    place: str
+    says: str
+    rule: str = "near"
+    target: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    against: Mapping[str, Any] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    value: str = ""
+    error: str = ""
+    published: float | None = None
+    published_error: float = 0.0
+    tolerance: float | None = None
+    own_data: bool = False
+    missing: str = ""
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's claims; ``sizes`` has what the paper ran where that is more than a full run here."""
+
+    number: str
+    title: str
+    claims: tuple[Claim, ...]
+    sizes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``ours`` and ``note`` are the evidence, in the words of the rule."""
+
+    verdict: str
+    ours: str = ""
+    note: str = ""
+
+
+def read_paper(number: str) -> Paper:
+    """The claims of one paper; every entry is checked.
+
+    Examples
+    --------
+    >>> from colspace.experiments._claims import read_paper
+    >>> read_paper("003").number
+    '003'
+    """
+    text = files(__package__).joinpath("published", f"paper-{number}.toml").read_text(encoding="utf-8")
+    return parse_paper(text)
+
+
+def parse_paper(text: str) -> Paper:
+    """Claims from the text of a file."""
+    data = tomllib.loads(text)
+    claims = tuple(Claim(**{**entry, "by": tuple(entry.get("by", ()))}) for entry in data.get("claim", ()))
+    seen = set[str]()
+    for claim in claims:
+        _check(claim)
+        if claim.id in seen:
+            msg = f"claim {claim.id!r} is there twice; give each its own id"
+            raise ValueError(msg)
+        seen.add(claim.id)
+    return Paper(data["paper"], data["title"], claims, data.get("sizes", {}))
+
+
+def _check(claim: Claim) -> None:
+    rules = {
+        f"rule {claim.rule!r} is none of {', '.join(RULES)}": claim.rule not in RULES,
+        "either target or missing must be given, not both": bool(claim.target) == bool(claim.missing),
+        "value names the column that answers it": bool(claim.target) and not claim.value,
+        f"rule {claim.rule!r} needs a published number": bool(claim.target)
+        and claim.rule != "below"
+        and claim.published is None,
+        "rule 'below' needs against": bool(claim.target) and claim.rule == "below" and not claim.against,
+        "why explains a verdict": not set(claim.why) <= set(VERDICTS),
+    }
+    for rule, broken in rules.items():
+        if broken:
+            msg = f"claim {claim.id!r}: {rule}"
+            raise ValueError(msg)
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+def judge(claim: Claim, rows: Sequence[Row] | None, *, stand_in: bool = False) -> Verdict:
+    """The verdict of a run's rows on a claim; None stands for a target that could not run.
+
+    ``stand_in`` says that the rows come from generated data: only claims with ``own_data`` are judged on them.
+
+    Examples
+    --------
+    >>> from colspace.experiments._claims import Claim, judge
+    >>> claim = Claim("a", "Table 1", "error", target="t", where={"method": "ours"}, value="error", published=0.5)
+    >>> judge(claim, [{"method": "ours", "error": 0.51}, {"method": "other", "error": 0.7}])
+    Verdict(verdict='holds', ours='0.51', note='2 % off')
+    """
+    if claim.missing:
+        return Verdict(VERDICTS[3], note=claim.missing)
+    if rows is None or (stand_in and not claim.own_data):
+        return Verdict(VERDICTS[3], note="data")
+    chosen = _select(claim, rows, claim.where)
+    if claim.rule == "below":
+        return _below(claim, chosen, _select(claim, rows, {**claim.where, **claim.against}))
+    if claim.rule == "near":
+        if len(chosen) != 1:
+            msg = f"claim {claim.id!r}: {len(chosen)} rows of {claim.target} match, rule 'near' takes one; say more in where"
+            raise ValueError(msg)
+        return _near(claim, chosen[0])
+    return _bounded(claim, chosen)
+
+
+def _select(claim: Claim, rows: Sequence[Row], where: Row) -> list[Row]:
+    chosen = [row for row in rows if all(_same(row.get(key), value) for key, value in where.items())]
+    if not chosen:
+        msg = f"claim {claim.id!r}: no row of {claim.target} has {dict(where)}"
+        raise ValueError(msg)
+    return chosen
+
+
+def _same(here: Any, there: Any) -> bool:
+    if isinstance(there, list):
+        return any(_same(here, one) for one in there)
+    if isinstance(here, (int, float)) and isinstance(there, (int, float)):
+        return math.isclose(here, there, rel_tol=1e-9)
+    return bool(here == there)
+
+
+def _number(claim: Claim, row: Row) -> tuple[float, float]:
+    """Value and standard error; without a column of errors 0."""
+    error = float(row[claim.error]) if claim.error else 0.0
+    return float(row[claim.value]), 0.0 if math.isnan(error) else error
+
+
+def _near(claim: Claim, row: Row) -> Verdict:
+    assert claim.published is not None
+    value, error = _number(claim, row)
+    off = abs(value - claim.published)
+    allowed = 2.0 * math.hypot(error, claim.published_error), _CLOSE * abs(claim.published)
+    if claim.tolerance is not None:
+        allowed = claim.tolerance, allowed[1]
+    relative = f"{off / abs(claim.published):.0%}".replace("%", " %") if claim.published else f"{off:.2g}"
+    return Verdict("holds" if off <= max(allowed) else "differs", _text(value, error), f"{relative} off")
+
+
+def _below(claim: Claim, low: Sequence[Row], high: Sequence[Row]) -> Verdict:
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in claim.by)
+
+    others = {key(row): row for row in high}
+    if len(others) < len(high) or len({key(row) for row in low}) < len(low):
+        msg = f"claim {claim.id!r}: rows are not told apart by {claim.by}; name more columns"
+        raise ValueError(msg)
+    pairs = [(_number(claim, row), _number(claim, others[key(row)])) for row in low if key(row) in others]
+    if not pairs:
+        msg = f"claim {claim.id!r}: no row has a partner with the same {claim.by}"
+        raise ValueError(msg)
+    lower = sum(a < b for (a, _), (b, _) in pairs)
+    worse = sum(a - b > 2.0 * math.hypot(s, t) for (a, s), (b, t) in pairs)
+    verdict = "holds" if lower == len(pairs) else "fails" if worse else "differs"
+    shown = "; ".join(f"{_text(*a)} against {_text(*b)}" for a, b in pairs[:3])
+    more = ", ..." if len(pairs) > 3 else ""
+    return Verdict(verdict, shown + more, f"lower in {lower} of {len(pairs)}")
+
+
+def _bounded(claim: Claim, rows: Sequence[Row]) -> Verdict:
+    assert claim.published is not None
+    sign = 1.0 if claim.rule == "at_most" else -1.0
+    over = [
+        (sign * (value - claim.published), error, value) for value, error in (_number(claim, r) for r in rows)
+    ]
+    worst = max(over)
+    verdict = "holds" if worst[0] <= 0 else "fails" if any(o > 2.0 * e for o, e, _ in over) else "differs"
+    inside = sum(o <= 0 for o, _, _ in over)
+    return Verdict(verdict, _text(worst[2], worst[1]), f"inside in {inside} of {len(over)}")
+
+
+def _text(value: float, error: float = 0.0) -> str:
+    return f"{value:.4g}" + (f" ± {error:.2g}" if error else "")
