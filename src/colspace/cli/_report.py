@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,6 +65,17 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
             "alpha": float(test.alpha),
         }
     return found
+
+
+def about_of(report: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+    """What a saved model says of the fit."""
+    told = ("rows", "responses", "response_taken_as", "n_components", "quality")
+    return {
+        "command": "reduce",
+        "table": Path(table).name,
+        "seed": seed,
+        **{key: report[key] for key in told if key in report},
+    }
 
 
 def _of_block(estimator: Any, block: str) -> dict[str, Any]:

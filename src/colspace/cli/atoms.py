@@ -258,7 +258,7 @@ def command(
         except ImportError:
             click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
         if target is not None:
-            save_pipeline(encoded, model, target)
+            save_pipeline(encoded, model, target, task, summary)
             wrote.append(Path(target))
     _print(summary, task, model, encoded, wrote, pictured=image_shape is not None)
 

@@ -185,7 +185,7 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     "--out",
     help="Write the ids, the embedding and the responses here (.csv, .tsv, .parquet, - for stdout).",
 )
-@click.option("--model", help="Write the fitted model here (.skops).")
+@click.option("--save", "model", metavar="FILE", help="Write the fitted model here (.skops).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @encoding_option
 @one_line_errors(in_options)
@@ -240,10 +240,10 @@ def command(
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)
-    check_files([table], tables=[("--out", out)], models=[("--model", model)])
+    check_files([table], tables=[("--out", out)], models=[("--save", model)])
     from ..io import read_table, save, write_table
     from ..reduction import JointReduction, SteinReduction
-    from ._report import print_report, report_of
+    from ._report import about_of, print_report, report_of
     from ._table import split_table
 
     with warnings_on_stderr("Note"):
@@ -274,17 +274,19 @@ def command(
     with warnings_on_stderr("Warning"):
         estimator.fit(parts.X, parts.y)
         test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
-    if model is not None:
-        save(estimator, model)
     if out is not None:
         write_table(parts.with_embedding(estimator), out)
-    if out == "-":
+    if out == "-" and model is None:
         return
     report = report_of(estimator, parts, test)
     if check:
         from ._check import quality_of
 
         report["quality"] = quality_of(estimator, parts, blocks, seed)
+    if model is not None:
+        save(estimator, model, about=about_of(report, table, seed))
+    if out == "-":
+        return
     if as_json:
         import json
 
