@@ -95,6 +95,7 @@ _ROOMS = (
     "pairs",
     "quality",
     "reduction",
+    "report",
     "scores",
 )
 

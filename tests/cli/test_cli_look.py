@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from colspace.cli._group import colspace
-from colspace.cli._look import advise, column_of, profile
+from colspace.report._profile import advise, column_of, profile
 
 
 def run(*arguments, code=0):

@@ -111,7 +111,7 @@ def why_so_many(report: dict[str, Any]) -> str:
     return f"{found}: {reads(chosen)}{of} on rows left out, as good as {best}, the best ({reads(best)}), within its error or 1 %"
 
 
-def print_report(report: dict[str, Any], out: str | None, model: str | None) -> None:
+def print_report(report: dict[str, Any], out: str | None, model: str | None, page: str | None = None) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -155,6 +155,6 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
             f"permutation test at level {test['alpha']:g}: {test['n_components']} direction(s); "
             f"p-values of at most 0, 1, ...: {values}"
         )
-    for what, path in (("embedding", out), ("model", model)):
+    for what, path in (("embedding", out), ("model", model), ("report", page)):
         if path is not None:
             console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)

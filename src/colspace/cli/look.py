@@ -11,7 +11,7 @@ from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
-    from ._look import Profile
+    from ..report._profile import Profile
 
 _MOST = 40  # columns shown
 _SHOWN = 5
@@ -32,7 +32,7 @@ def command(tables: tuple[str, ...], everything: bool, as_json: bool, encoding: 
       colspace look genes.csv diseases.csv links.csv
     """
     from ..io import read_table
-    from ._look import advise, profile
+    from ..report._profile import advise, profile
 
     twice = [path for path in dict.fromkeys(tables) if tables.count(path) > 1]
     if twice:

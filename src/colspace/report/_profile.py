@@ -107,7 +107,7 @@ def column_of(name: str, values: Any) -> Column:
     Examples
     --------
     >>> import pandas as pd
-    >>> from colspace.cli._look import column_of
+    >>> from colspace.report._profile import column_of
     >>> column_of("size", pd.Series(["S", "M", "S", "L", None, "M", "L"])).kind
     'levels'
     >>> column_of("patient", pd.Series(["p1", "p2", "p3"])).kind
