@@ -84,6 +84,16 @@ def test_points_of_one_curve_have_one_slope():
         judge(claim(published=-0.5, **asked), [*rows, {"x": 4, "slope": -0.7, "s": 0.02}])
 
 
+def test_rows_that_need_what_is_absent():
+    rows = [{"m": "ours", "e": 1.0}]
+    asked = {"rule": "below", "where": {"m": "ours"}, "against": {"m": "network"}}
+    with pytest.raises(ValueError, match="no row of t has"):
+        judge(claim(**asked), rows)
+    found = judge(claim(**asked, needs="torch"), rows)
+    assert (found.verdict, found.note) == (VERDICTS[3], "torch")
+    assert judge(claim(**asked, needs="torch"), [*rows, {"m": "network", "e": 2.0}]).verdict == "holds"
+
+
 def test_constants_of_a_paper_are_kept():
     assert parse_paper('paper = "9"\ntitle = "t"\n[settings]\nrank = 3').settings == {"rank": 3}
 

@@ -13,7 +13,8 @@
 Rows that agree in value and error, as the points of one curve do in its slope, count as one. ``[settings]`` has the published constants that
 the experiments use; they read them from here.
 
-A claim without a target is not computed here: ``missing`` says why. Verdicts come from the run alone; ``why`` has a sentence for a
+A claim without a target is not computed here: ``missing`` says why. ``needs`` names what its rows need that may be absent, an
+optional package say; without such rows the claim is not reproducible here. Verdicts come from the run alone; ``why`` has a sentence for a
 verdict, printed with that verdict only.
 """
 
@@ -55,6 +56,7 @@ class Claim:
     tolerance: float | None = None
     own_data: bool = False
     missing: str = ""
+    needs: str = ""
     why: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -143,9 +145,11 @@ def judge(claim: Claim, rows: Sequence[Row] | None, *, stand_in: bool = False) -
         return Verdict(VERDICTS[3], note=claim.missing)
     if rows is None or (stand_in and not claim.own_data):
         return Verdict(VERDICTS[3], note="data")
-    chosen = _select(claim, rows, claim.where)
+    chosen, others = _select(claim, rows, claim.where), _select(claim, rows, {**claim.where, **claim.against})
+    if not chosen or not others:
+        return Verdict(VERDICTS[3], note=claim.needs)
     if claim.rule in _PAIRED:
-        pairs = _pairs(claim, chosen, _select(claim, rows, {**claim.where, **claim.against}))
+        pairs = _pairs(claim, chosen, others)
         return _below(pairs) if claim.rule == "below" else _like(claim, pairs)
     found = list(dict.fromkeys(_number(claim, row) for row in chosen))
     if claim.rule == "near":
@@ -158,7 +162,7 @@ def judge(claim: Claim, rows: Sequence[Row] | None, *, stand_in: bool = False) -
 
 def _select(claim: Claim, rows: Sequence[Row], where: Row) -> list[Row]:
     chosen = [row for row in rows if all(_same(row.get(key), value) for key, value in where.items())]
-    if not chosen:
+    if not chosen and not claim.needs:
         msg = f"claim {claim.id!r}: no row of {claim.target} has {dict(where)}"
         raise ValueError(msg)
     return chosen
