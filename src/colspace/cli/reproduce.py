@@ -16,6 +16,7 @@ _FILE_WIDTH = 160  # of tables that go to a file or a pipe
 
 @click.command("reproduce")
 @click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="Run all of them and write the book: a page a paper.")
 @click.option("--quick", is_flag=True, help="Fewer repetitions on smaller grids: about a minute.")
 @click.option(
     "-o",
@@ -29,10 +30,11 @@ _FILE_WIDTH = 160  # of tables that go to a file or a pipe
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
 )
 @one_line_errors()
-def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
+def command(name: str | None, everything: bool, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.
 
-    Prints a table and writes NAME.png and NAME.csv.
+    Prints a table and writes NAME.png and NAME.csv. With --all every experiment is run, what a run of the same version, size
+    and seed has left in --out is kept, and index.md and paper-NNN.md hold each published number beside ours.
     """
     from rich.console import Console
 
@@ -41,6 +43,12 @@ def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _FILE_WIDTH
+    if everything:
+        if name is not None:
+            msg = f"--all runs every experiment, {name!r} names one; leave one of them out"
+            raise click.UsageError(msg)
+        _run_all(console, out, quick=quick, seed=seed)
+        return
     if name is None:
         _print_rows(console, [{"name": known, "shows": describe(known)} for known in EXPERIMENTS])
         return
@@ -57,6 +65,30 @@ def command(name: str | None, quick: bool, out: Path, seed: int) -> None:
     for note in result.notes:
         console.print(note)
     console.print(f"wrote {result.path} and {out / name}.csv", soft_wrap=True)
+
+
+def _run_all(console: Any, out: Path, *, quick: bool, seed: int) -> None:
+    from ..experiments import EXPERIMENTS
+    from ..experiments._book import Outcome, run_all, write_book
+
+    names = [f"{name}{ending}" for name in EXPERIMENTS for ending in (".csv", ".png", ".json")]
+    check_files([], folder=out, names=(*names, "index.md"))
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+
+    def told(outcome: Outcome, now: bool) -> None:
+        if outcome.rows is None:
+            console.print(f"{outcome.name}: not run: {outcome.lacks}", soft_wrap=True)
+        else:
+            console.print(
+                f"{outcome.name}: {outcome.cpu:.1f} s of CPU" + ("" if now else ", from an earlier run")
+            )
+
+    outcomes = run_all(out, quick=quick, rng=seed, progress=True, told=told)
+    counts = write_book(out, outcomes, quick=quick)
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+    console.print(f"wrote {out / 'index.md'}", soft_wrap=True)
 
 
 def _print_rows(console: Any, rows: list[dict[str, Any]]) -> None:
