@@ -1,5 +1,6 @@
 import csv
 import importlib
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from colspace.dictionary._objective import make_problem
 from colspace.experiments import (
     _sdl,
     _sdl_mixed,
+    _sdl_path,
     _sdl_published,
     sdl_convergence,
     sdl_estimation,
@@ -28,7 +30,10 @@ from colspace.experiments import (
 
 pandas = pytest.importorskip("pandas")
 
-ROWS = {"sdl-mnist": 2 + 4 + 11 + 3, "sdl-jobs": 6, "sdl-xray": 5}
+PATH = 2 * (
+    2 + 4 * 2
+)  # of job postings: with and without covariates, two plain methods and four models at two xi
+ROWS = {"sdl-mnist": 2 + 4 + 11 + 3, "sdl-xray": 5 + 4}
 WORDS = {
     0: "team client software project develop engineer website support market design",
     1: "earn money home link click cash easy week apply email",
@@ -80,8 +85,15 @@ def data(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(_sdl_published, "SWEEPS", 5)
     monkeypatch.setattr(sdl_xray, "ATOMS", 9)
+    monkeypatch.setattr(sdl_xray, "BOOTSTRAP", 5)
+    short = {name: (fit, values[-1:]) for name, (fit, values) in sdl_xray.METHODS.items()}
+    monkeypatch.setattr(sdl_xray, "METHODS", short)
     monkeypatch.setattr(sdl_jobs, "TOPICS", 3)
+    monkeypatch.setattr(sdl_jobs, "PATH", {True: sdl_jobs.PathSize(100, 2, 5)})
+    for module in (sdl_jobs, _sdl_path):
+        monkeypatch.setattr(module, "XIS", (0.1, 1.0))
     monkeypatch.setattr(sdl_convergence, "SWEEPS", {True: 10})
+    monkeypatch.setattr(sdl_convergence, "REPETITIONS", {True: 2})
     monkeypatch.setattr(sdl_estimation, "ROWS", {True: (100, 400)})
     monkeypatch.setattr(sdl_estimation, "REPETITIONS", {True: 2})
     return tmp_path
@@ -96,6 +108,12 @@ def test_runs_and_writes(name, data, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(result.rows) == ROWS.get(name, len(rows))
     assert len(result.summary) > 2
+    assert result.size
+    assert not result.stand_in
+    if name == "sdl-jobs":
+        parts = Counter(row["part"] for row in result.rows)
+        assert (parts["folds"], parts["path"], parts["best"]) == (6, PATH, 12)
+        assert parts["covariate"] > 0
     assert experiments.describe(name) == importlib.import_module(
         experiments.EXPERIMENTS[name]
     ).__doc__.splitlines()[0].rstrip(".")
