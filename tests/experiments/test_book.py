@@ -55,6 +55,51 @@ def test_an_order_holds_in_every_pair(low, high, verdict, note):
     assert (found.verdict, found.note) == (verdict, note)
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "given", "verdict"),
+    [
+        ([0.102, 0.3], [0.1, 0.3], {}, "holds"),
+        ([0.104, 0.3], [0.1, 0.3], {}, "differs"),
+        ([0.104, 0.3], [0.1, 0.3], {"tolerance": 0.05}, "holds"),
+        ([0.1, 0.28], [0.1, 0.3], {"tolerance": 0.05}, "differs"),
+        ([0.104, 0.3], [0.1, 0.3], {"error": "s"}, "holds"),
+    ],
+)
+def test_likeness_holds_in_every_pair(here, there, given, verdict):
+    rows = [
+        {"m": m, "x": x, "e": e, "s": 0.0015}
+        for m, values in (("ours", here), ("other", there))
+        for x, e in enumerate(values)
+    ]
+    asked = claim(rule="like", where={"m": "ours"}, against={"m": "other"}, by=("x",), **given)
+    found = judge(asked, rows)
+    assert found.verdict == verdict
+    assert found.note == ("alike in 2 of 2" if verdict == "holds" else "alike in 1 of 2")
+
+
+def test_points_of_one_curve_have_one_slope():
+    rows = [{"x": x, "slope": -0.51, "s": 0.02} for x in (1, 2, 3)]
+    asked = {"value": "slope", "error": "s"}
+    assert judge(claim(published=-0.5, **asked), rows).ours == "-0.51 ± 0.02"
+    assert judge(claim(published=-0.4, rule="at_most", **asked), rows).note == "inside in 1 of 1"
+    with pytest.raises(ValueError, match="2 rows of t match"):
+        judge(claim(published=-0.5, **asked), [*rows, {"x": 4, "slope": -0.7, "s": 0.02}])
+
+
+def test_rows_that_need_what_is_absent():
+    rows = [{"m": "ours", "e": 1.0}]
+    asked = {"rule": "below", "where": {"m": "ours"}, "against": {"m": "network"}}
+    with pytest.raises(ValueError, match="no row of t has"):
+        judge(claim(**asked), rows)
+    found = judge(claim(**asked, needs="torch"), rows)
+    assert (found.verdict, found.note) == (VERDICTS[3], "torch")
+    assert judge(claim(**asked, needs="torch"), [*rows, {"m": "network", "e": 2.0}]).verdict == "holds"
+
+
+def test_constants_of_a_paper_are_kept():
+    assert parse_paper('paper = "9"\ntitle = "t"\n[settings]\nrank = 3').settings == {"rank": 3}
+
+
 def test_an_order_needs_pairs():
     rows = [
         {"m": "ours", "x": 1, "e": 1.0},

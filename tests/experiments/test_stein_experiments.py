@@ -55,6 +55,7 @@ def data(tmp_path, monkeypatch):
         "LABELS": (10, 15, 20),
         "DIMENSIONS": {True: (2, 3)},
         "REPETITIONS": {True: 2},
+        "TUNED": {True: 1},
     }.items():
         monkeypatch.setattr(stein_patchseq, name, value)
     return tmp_path
@@ -66,7 +67,8 @@ def small(monkeypatch):
     monkeypatch.setattr(stein_fig2, "LINKS", ("linear", "cyclic"))
     monkeypatch.setattr(stein_fig2, "REPETITIONS", {True: 2})
     monkeypatch.setattr(stein_fig2, "find_spec", lambda name: None)
-    monkeypatch.setattr(stein_s, "WIDTHS", (5,))
+    monkeypatch.setattr(stein_s, "WIDTHS", (5, 8))
+    monkeypatch.setattr(stein_s, "LINKS", {True: ("cyclic",)})
     monkeypatch.setattr(stein_s, "REPETITIONS", {True: 2})
     for module in (stein_fig2, stein_s):
         monkeypatch.setattr(module, "ROWS", {True: (200, 800)})
@@ -87,11 +89,15 @@ def test_every_experiment_is_registered_and_described():
 @pytest.mark.parametrize("name", sorted(SIMULATIONS))
 def test_simulations_write_what_they_return(small, tmp_path, name):
     result = experiments.run(name, quick=True, out=tmp_path, rng=1)
-    lines = {"stein-fig2": 2 * 3 + 2 * 5, "stein-s": 3 * 5}[name]
+    lines = {"stein-fig2": 2 * 3 + 2 * 5, "stein-s": 2 * 3 * 5}[name]
     assert len(result.summary) == lines
     assert len(result.rows) == 2 * lines
     for row in result.rows:
         assert 0 < row["lower_quartile"] <= row["median"] <= row["upper_quartile"] <= np.sqrt(6)
+        assert row["se"] >= 0
+        assert row["rate_se"] >= 0
+        assert ("rate_in_p" in row) == (name == "stein-s")
+    assert result.size.startswith("2 repetitions")
     assert result.path.read_bytes()[:4] == b"\x89PNG"
     medians = [float(row["median"]) for row in written(tmp_path, name)]
     assert_allclose(medians, [row["median"] for row in result.rows])
@@ -101,12 +107,33 @@ def test_simulations_write_what_they_return(small, tmp_path, name):
 
 
 def test_published_sizes_of_the_simulations():
-    for module in (stein_fig2, stein_s):
-        assert module.ROWS[False] == (300, 500, 1_000, 3_000, 5_000, 7_000, 9_000)
-        assert module.REPETITIONS[False] == 100
     assert len(stein_fig2.settings()) == 9
-    assert len(stein_s.settings(quick=True)) == 12
+    assert len(stein_s.settings(quick=True)) == 36
     assert len(stein_s.settings(quick=False)) == 36
+
+
+def test_error_of_a_median_is_that_of_repeated_draws():
+    draws = np.random.default_rng(0).exponential(size=(300, 41))
+    errors = [_stein_sim.median_error(values) for values in draws]
+    assert_allclose(np.mean(errors), np.median(draws, axis=1).std(), rtol=0.15)
+    assert _stein_sim.median_error([2.0]) == 0
+
+
+def test_where_one_method_overtakes_another():
+    n = (100, 400, 1600)
+    assert _stein_sim.overtaking(n, [0.5, 0.4, 0.3], [1, 1, 1]) == 100
+    assert _stein_sim.overtaking(n, [2, 1.5, 1.2], [1, 1, 1]) == np.inf
+    assert _stein_sim.overtaking(n, [0.5, 2.0, 0.5], [1, 1, 1]) == 800  # for good
+    assert _stein_sim.overtaking(n, [1, 1, 0.5], [1, 1, 1]) == 400
+
+
+def test_rates_in_columns(monkeypatch):
+    settings = [_stein_sim.Setting("gaussian", "linear", p) for p in (4, 8)]
+    lines = _stein_sim.measure(settings, (300, 600), 3, 0, title="x", progress=False)
+    rows = _stein_sim.rows_of(lines)
+    for row in rows:
+        here = {r["p"]: r["median"] for r in rows if (r["method"], r["n"]) == (row["method"], row["n"])}
+        assert_allclose(row["rate_in_p"], np.log2(here[8] / here[4]))
 
 
 def test_default_first_order_beats_the_published_one():
@@ -127,6 +154,7 @@ def test_real_data_experiments_write_what_they_return(data, tmp_path, name):
     methods = {row["method"] for row in result.rows}
     assert len(methods) == REAL[name]
     per_method = {"stein-mnist": 2, "stein-patchseq": 3 * 2}[name]
+    assert result.size
     assert len(result.rows) == per_method * REAL[name]
     assert result.path.read_bytes()[:4] == b"\x89PNG"
     measure = {"stein-mnist": "nrse", "stein-patchseq": "pmse"}[name]

@@ -17,6 +17,7 @@ from ._claims import PAPERS, VERDICTS, Claim, Paper, Verdict, judge, read_paper
 _RULE = (
     "A number *holds* within two standard errors or 3 % of the published one (or the stated tolerance), else it *differs*. An order or a bound *holds* "
     "if it does in the mean of every comparison, *fails* if one goes the other way by more than two standard errors, and *differs* in between. "
+    "That there is no difference *holds* within two standard errors or 3 % (or the stated tolerance), else it *differs*. "
     "*Not reproducible here* names what is missing. Verdicts are computed from the run."
 )
 
@@ -191,8 +192,8 @@ def paper_page(paper: Paper, pairs: Sequence[tuple[Claim, Verdict]], outcomes: S
 
 
 def _published(claim: Claim) -> list[str]:
-    if claim.rule == "below" or claim.published is None:
-        return ["an order" if claim.rule == "below" else ""]
+    if claim.published is None:
+        return [{"below": "an order", "like": "no difference"}.get(claim.rule, "")]
     sign = {"at_most": "≤ ", "at_least": "≥ "}.get(claim.rule, "")
     error = f" ± {claim.published_error:g}" if claim.published_error else ""
     error += f" ({claim.published_sd:g})" if claim.published_sd else ""

@@ -6,9 +6,15 @@
 - ``near``: one row, within two standard errors or 3 % of ``published`` (or within ``tolerance``): holds, else differs;
 - ``below``: the rows against those of ``against``, paired by ``by``: holds where the mean is lower in each pair, fails where it is
   higher by more than two standard errors in one, else differs;
+- ``like``: the rows against those of ``against``, paired by ``by``: holds where each pair is within two standard errors or 3 % (or
+  ``tolerance``, a fraction of the second), else differs;
 - ``at_most``, ``at_least``: rows against the number ``published``: holds, differs within two standard errors of it, else fails.
 
-A claim without a target is not computed here: ``missing`` says why. Verdicts come from the run alone; ``why`` has a sentence for a
+Rows that agree in value and error, as the points of one curve do in its slope, count as one. ``[settings]`` has the published constants that
+the experiments use; they read them from here.
+
+A claim without a target is not computed here: ``missing`` says why. ``needs`` names what its rows need that may be absent, an
+optional package say; without such rows the claim is not reproducible here. Verdicts come from the run alone; ``why`` has a sentence for a
 verdict, printed with that verdict only.
 
 A ``[[table]]`` is one claim a cell: ``cells`` has rows of key values (columns ``keys``), the number and, if printed, its spread over ``runs``
@@ -26,10 +32,12 @@ from importlib.resources import files
 from typing import Any
 
 Row = Mapping[str, Any]
+Number = tuple[float, float]  # value and standard error
 
 PAPERS = ("000", "001", "002", "003", "004")
 VERDICTS = ("holds", "differs", "fails", "not reproducible here")
-RULES = ("near", "below", "at_most", "at_least")
+RULES = ("near", "below", "like", "at_most", "at_least")
+_PAIRED = ("below", "like")
 _CLOSE = 0.03
 
 
@@ -54,17 +62,19 @@ class Claim:
     tolerance: float | None = None
     own_data: bool = False
     missing: str = ""
+    needs: str = ""
     why: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's claims; ``sizes`` has what the paper ran where that is more than a full run here."""
+    """A paper's claims; ``sizes`` has what the paper ran where that is more than a full run here, ``settings`` its constants."""
 
     number: str
     title: str
     claims: tuple[Claim, ...]
     sizes: Mapping[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ def parse_paper(text: str) -> Paper:
             msg = f"claim {claim.id!r} is there twice; give each its own id"
             raise ValueError(msg)
         seen.add(claim.id)
-    return Paper(data["paper"], data["title"], claims, data.get("sizes", {}))
+    return Paper(data["paper"], data["title"], claims, data.get("sizes", {}), data.get("settings", {}))
 
 
 def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -154,9 +164,11 @@ def _check(claim: Claim) -> None:
         "either target or missing must be given, not both": bool(claim.target) == bool(claim.missing),
         "value names the column that answers it": bool(claim.target) and not claim.value,
         f"rule {claim.rule!r} needs a published number": bool(claim.target)
-        and claim.rule != "below"
+        and claim.rule not in _PAIRED
         and claim.published is None,
-        "rule 'below' needs against": bool(claim.target) and claim.rule == "below" and not claim.against,
+        f"rule {claim.rule!r} needs against": bool(claim.target)
+        and claim.rule in _PAIRED
+        and not claim.against,
         "why explains a verdict": not set(claim.why) <= set(VERDICTS),
     }
     for rule, broken in rules.items():
@@ -184,20 +196,24 @@ def judge(claim: Claim, rows: Sequence[Row] | None, *, stand_in: bool = False) -
         return Verdict(VERDICTS[3], note=claim.missing)
     if rows is None or (stand_in and not claim.own_data):
         return Verdict(VERDICTS[3], note="data")
-    chosen = _select(claim, rows, claim.where)
-    if claim.rule == "below":
-        return _below(claim, chosen, _select(claim, rows, {**claim.where, **claim.against}))
+    chosen, others = _select(claim, rows, claim.where), _select(claim, rows, {**claim.where, **claim.against})
+    if not chosen or not others:
+        return Verdict(VERDICTS[3], note=claim.needs)
+    if claim.rule in _PAIRED:
+        pairs = _pairs(claim, chosen, others)
+        return _below(pairs) if claim.rule == "below" else _like(claim, pairs)
+    found = list(dict.fromkeys(_number(claim, row) for row in chosen))
     if claim.rule == "near":
-        if len(chosen) != 1:
-            msg = f"claim {claim.id!r}: {len(chosen)} rows of {claim.target} match, rule 'near' takes one; say more in where"
+        if len(found) != 1:
+            msg = f"claim {claim.id!r}: {len(found)} rows of {claim.target} match, rule 'near' takes one; say more in where"
             raise ValueError(msg)
-        return _near(claim, chosen[0])
-    return _bounded(claim, chosen)
+        return _near(claim, *found[0])
+    return _bounded(claim, found)
 
 
 def _select(claim: Claim, rows: Sequence[Row], where: Row) -> list[Row]:
     chosen = [row for row in rows if all(_same(row.get(key), value) for key, value in where.items())]
-    if not chosen:
+    if not chosen and not claim.needs:
         msg = f"claim {claim.id!r}: no row of {claim.target} has {dict(where)}"
         raise ValueError(msg)
     return chosen
@@ -211,15 +227,14 @@ def _same(here: Any, there: Any) -> bool:
     return bool(here == there)
 
 
-def _number(claim: Claim, row: Row) -> tuple[float, float]:
+def _number(claim: Claim, row: Row) -> Number:
     """Value and standard error; without a column of errors 0."""
     error = float(row[claim.error]) if claim.error else 0.0
     return float(row[claim.value]), 0.0 if math.isnan(error) else error
 
 
-def _near(claim: Claim, row: Row) -> Verdict:
+def _near(claim: Claim, value: float, error: float) -> Verdict:
     assert claim.published is not None
-    value, error = _number(claim, row)
     off = abs(value - claim.published)
     printed = math.hypot(claim.published_error, claim.published_sd / math.sqrt(claim.runs))
     allowed = 2.0 * math.hypot(error, printed), _CLOSE * abs(claim.published)
@@ -229,7 +244,7 @@ def _near(claim: Claim, row: Row) -> Verdict:
     return Verdict("holds" if off <= max(allowed) else "differs", _text(value, error), f"{relative} off")
 
 
-def _below(claim: Claim, low: Sequence[Row], high: Sequence[Row]) -> Verdict:
+def _pairs(claim: Claim, low: Sequence[Row], high: Sequence[Row]) -> list[tuple[Number, Number]]:
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in claim.by)
 
@@ -241,23 +256,37 @@ def _below(claim: Claim, low: Sequence[Row], high: Sequence[Row]) -> Verdict:
     if not pairs:
         msg = f"claim {claim.id!r}: no row has a partner with the same {claim.by}"
         raise ValueError(msg)
+    return pairs
+
+
+def _shown(pairs: Sequence[tuple[Number, Number]]) -> str:
+    shown = "; ".join(f"{_text(*a)} against {_text(*b)}" for a, b in pairs[:3])
+    return shown + (", ..." if len(pairs) > 3 else "")
+
+
+def _below(pairs: Sequence[tuple[Number, Number]]) -> Verdict:
     lower = sum(a < b for (a, _), (b, _) in pairs)
     worse = sum(a - b > 2.0 * math.hypot(s, t) for (a, s), (b, t) in pairs)
     verdict = "holds" if lower == len(pairs) else "fails" if worse else "differs"
-    shown = "; ".join(f"{_text(*a)} against {_text(*b)}" for a, b in pairs[:3])
-    more = ", ..." if len(pairs) > 3 else ""
-    return Verdict(verdict, shown + more, f"lower in {lower} of {len(pairs)}")
+    return Verdict(verdict, _shown(pairs), f"lower in {lower} of {len(pairs)}")
 
 
-def _bounded(claim: Claim, rows: Sequence[Row]) -> Verdict:
+def _like(claim: Claim, pairs: Sequence[tuple[Number, Number]]) -> Verdict:
+    share = _CLOSE if claim.tolerance is None else claim.tolerance
+    close = sum(abs(a - b) <= max(share * abs(b), 2.0 * math.hypot(s, t)) for (a, s), (b, t) in pairs)
+    verdict = "holds" if close == len(pairs) else "differs"
+    return Verdict(verdict, _shown(pairs), f"alike in {close} of {len(pairs)}")
+
+
+def _bounded(claim: Claim, found: Sequence[Number]) -> Verdict:
     assert claim.published is not None
     sign = 1.0 if claim.rule == "at_most" else -1.0
-    over = [
-        (sign * (value - claim.published), error, value) for value, error in (_number(claim, r) for r in rows)
-    ]
+    over = [(sign * (value - claim.published), error, value) for value, error in found]
     worst = max(over)
-    verdict = "holds" if worst[0] <= 0 else "fails" if any(o > 2.0 * e for o, e, _ in over) else "differs"
     inside = sum(o <= 0 for o, _, _ in over)
+    verdict = (
+        "holds" if inside == len(over) else "fails" if any(o > 2.0 * e for o, e, _ in over) else "differs"
+    )
     return Verdict(verdict, _text(worst[2], worst[1]), f"inside in {inside} of {len(over)}")
 
 

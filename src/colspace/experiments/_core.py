@@ -24,7 +24,9 @@ from ..reduction import JointReduction
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
-Estimators = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+#: (X, y, blocks, directions per block) -> block -> directions
+Fit = Callable[[Array, Array, Mapping[str, Any], int], Mapping[str, Array]]
+Estimators = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any] | Fit]]
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Result:
 class Point:
     """One place on the horizontal axis: a generator with its arguments, and the estimators to fit there.
 
-    ``estimators`` maps curve -> (arguments of the generator on top, arguments of JointReduction); curves
-    with the same generator arguments share their data.
+    ``estimators`` maps curve -> (arguments of the generator on top, arguments of JointReduction or a function that
+    fits); curves with the same generator arguments share their data.
     """
 
     x: float
@@ -80,7 +82,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Curve:
-    """Errors over the horizontal axis: x, mean, standard error, and the fitted exponent."""
+    """Errors over the horizontal axis: x, mean, standard error, and the fitted exponent with its standard error."""
 
     panel: str
     label: str
@@ -88,6 +90,7 @@ class Curve:
     mean: Array
     error: Array
     slope: float
+    slope_error: float
     expected: float | None
     repetitions: int
 
@@ -122,6 +125,34 @@ def mean_and_se(values: Any) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
+def standard_error(values: Any) -> float:
+    """Standard error of a mean; 0 for one value.
+
+    Examples
+    --------
+    >>> from colspace.experiments._core import standard_error
+    >>> standard_error([1.0, 3.0]), standard_error([5.0])
+    (1.0, 0.0)
+    """
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def slope_error(x: Any, y: Any, error: Any) -> float:
+    """Standard error of `power_slope` from independent standard errors of y: that of log y is error / y.
+
+    Examples
+    --------
+    >>> from colspace.experiments._core import slope_error
+    >>> round(slope_error([1, 2.718281828459045], [1.0, 5.0], [0.3, 2.0]), 6)
+    0.5
+    """
+    x = np.log(np.asarray(x, dtype=float))
+    if len(x) < 2 or np.ptp(x) == 0:
+        return float("nan")
+    weights = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
+    return float(np.linalg.norm(weights * np.asarray(error) / np.asarray(y)))
+
+
 def point_errors(point: Point, seed: np.random.SeedSequence) -> dict[str, float]:
     """NSEE of every estimator of a point on one fresh data set (one per variant of the generator)."""
     make = getattr(datasets, point.make)
@@ -132,11 +163,23 @@ def point_errors(point: Point, seed: np.random.SeedSequence) -> dict[str, float]
         if key not in drawn:
             drawn[key] = make(**{**point.data, **variant, "rng": np.random.default_rng(seed)})
         X, y, blocks, truth = drawn[key]
-        model = JointReduction(point.data["n_components"], blocks=blocks, **params)
+        fit = params if callable(params) else joint(**params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HeavyTailWarning)  # the even link is heavy-tailed by design
-            errors[label] = nsee(truth, model.fit(X, y).loadings_)
+            errors[label] = nsee(truth, dict(fit(X, y, blocks, point.data["n_components"])))
     return errors
+
+
+def joint(**params: Any) -> Fit:
+    """JointReduction with these arguments, without errors of its directions, as a function that fits."""
+
+    def fit(X: Array, y: Array, blocks: Mapping[str, Any], rank: int) -> Mapping[str, Array]:
+        loadings: Mapping[str, Array] = (
+            JointReduction(rank, blocks=blocks, n_groups=None, **params).fit(X, y).loadings_
+        )
+        return loadings
+
+    return fit
 
 
 def measure(
@@ -166,8 +209,8 @@ def measure(
 def _curve(panel: Panel, label: str, x: Array, values: Array, repetitions: int) -> Curve:
     mean = values.mean(axis=1)
     spread = values.std(axis=1, ddof=1) / np.sqrt(repetitions) if repetitions > 1 else np.zeros(len(x))
-    slope = power_slope(x, mean)
-    return Curve(panel.title, label, x, mean, spread, slope, panel.slopes.get(label), repetitions)
+    slope, error = power_slope(x, mean), slope_error(x, mean, spread)
+    return Curve(panel.title, label, x, mean, spread, slope, error, panel.slopes.get(label), repetitions)
 
 
 def rows_of(curves: Sequence[Curve]) -> list[Row]:
@@ -178,9 +221,10 @@ def rows_of(curves: Sequence[Curve]) -> list[Row]:
             "curve": c.label,
             "x": float(x),
             "nsee": float(mean),
-            "standard_error": float(error),
+            "se": float(error),
             "repetitions": c.repetitions,
             "slope": c.slope,
+            "slope_se": c.slope_error,
             "expected_slope": c.expected,
         }
         for c in curves
@@ -196,7 +240,7 @@ def summary_of(curves: Sequence[Curve]) -> list[Row]:
             "curve": c.label,
             "x": f"{c.x[0]:,.0f} … {c.x[-1]:,.0f}",
             "NSEE": " ".join(f"{v:.3f}" for v in c.mean),
-            "slope": f"{c.slope:+.2f}",
+            "slope": f"{c.slope:+.2f} ± {c.slope_error:.2f}",
             "expected": "" if c.expected is None else f"{c.expected:+.2f}",
         }
         for c in curves
@@ -215,7 +259,7 @@ def draw(
     figure, axes = plt.subplots(
         rows,
         columns,
-        figsize=(3.7 * columns, 3.3 * rows + 0.4),
+        figsize=(3.7 * columns, 3.9 * rows + 0.4),
         layout="constrained",
         squeeze=False,
         sharey=share,
@@ -230,11 +274,16 @@ def draw(
         ax.set_xlabel(panel.xlabel)
         if place % columns == 0:
             ax.set_ylabel("NSEE")
-        ax.legend(frameon=False, fontsize="x-small")
+        below(ax)
         tidy(ax)
     for ax, panel in zip(axes.flat, panels, strict=False):  # once the limits are known
         _log_axes(ax, [point.x for point in panel.points])
     return figure
+
+
+def below(ax: Any, fontsize: str = "x-small") -> None:
+    """The legend under the axis, away from the curves."""
+    ax.legend(frameon=False, fontsize=fontsize, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
 def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
@@ -273,6 +322,7 @@ def finish(
     *,
     columns: int,
     out: Path | None,
+    size: str,
     share: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Result:
@@ -282,7 +332,7 @@ def finish(
     def figure() -> Any:
         return draw(title, panels, curves, columns, share=share)
 
-    return write(Result(name, title, rows, summary_of(curves), notes, figure), out)
+    return write(Result(name, title, rows, summary_of(curves), notes, figure, size=size), out)
 
 
 def write(result: Result, out: Path | None) -> Result:

@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats.mstats import mjci
 from threadpoolctl import threadpool_limits
 
 from .._progress import track
@@ -20,17 +22,23 @@ from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ..metrics import procrustes_distance
 from ..reduction import ReducedRank, SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, StudentScore
-from ._core import Result, Row, _log_axes, power_slope, write
+from ._claims import read_paper
+from ._core import Result, Row, _log_axes, below, power_slope, slope_error, write
 
 Array = NDArray[np.float64]
 Law = Literal["gaussian", "hyperbolic", "student"]
 Links = Literal["linear", "cyclic", "random"]
 
-RESPONSES, RANK = 20, 3
+PAPER = read_paper("001").settings
+RESPONSES: int = PAPER["responses"]
+RANK: int = PAPER["rank"]
 LAWS: tuple[Law, ...] = ("gaussian", "hyperbolic", "student")
-RATE = -0.5  # of the theorems, in n
-FIRST, SECOND, NETWORK = "first order", "second order", "network"
-HIDDEN, EPOCHS, BATCHES = 32, 200, 200  # of the published network: batches are 0.5 % of the rows
+LINKS: tuple[Links, ...] = ("linear", "cyclic", "random")
+RATE: float = PAPER["rates"]["rows"]
+FIRST, SECOND, NETWORK, LINEAR = "first order", "second order", "network", "reduced-rank regression"
+HIDDEN: int = PAPER["network"]["hidden"]
+EPOCHS: int = PAPER["network"]["epochs"]
+BATCHES = round(1 / PAPER["network"]["batch_share"])
 
 
 @dataclass(frozen=True)
@@ -49,13 +57,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Line:
-    """Distances of one method over n: median and quartiles, and the fitted rate."""
+    """Distances of one method over n: median and quartiles, and the fitted rate; errors of medians are Maritz and Jarrett's."""
 
     setting: Setting
     method: str
     n: tuple[int, ...]
     quartiles: Array  # 3 x len(n)
+    error: Array  # of the medians
     rate: float
+    rate_error: float
     repetitions: int
 
 
@@ -72,15 +82,16 @@ def fitted_score(law: str, X: Array) -> Any:
 
 def methods(score: Any, links: str) -> dict[str, Any]:
     """Name -> estimator; linear links have no second derivatives, so only first order there."""
-    published = {"score_model": score, "whiten": False, "whiten_response": False, "standardize": False}
+    ours = {"score_model": score, "n_groups": None}
+    published = {**ours, "whiten": False, "whiten_response": False, "standardize": False}
     found = {
-        "reduced-rank regression": ReducedRank(RANK, weighting="identity"),
+        LINEAR: ReducedRank(RANK, weighting="identity", n_groups=None),
         f"{FIRST}, published": SteinReduction(RANK, **published),
-        f"{FIRST}, default": SteinReduction(RANK, score_model=score),
+        f"{FIRST}, default": SteinReduction(RANK, **ours),
     }
     if links != "linear":
         found[f"{SECOND}, published"] = SteinReduction(RANK, order=2, combine="mean", **published)
-        found[f"{SECOND}, ranks"] = SteinReduction(RANK, order=2, response="rank", score_model=score)
+        found[f"{SECOND}, ranks"] = SteinReduction(RANK, order=2, response="rank", **ours)
     return found
 
 
@@ -93,6 +104,8 @@ def simulate(setting: Setting, n: int, seed: Any) -> tuple[Array, Array, Array]:
         RANK,
         law=setting.law,
         links=setting.links,
+        df=PAPER["degrees_of_freedom"],
+        noise=PAPER["noise"],
         rng=np.random.default_rng(seed),
     )
     return X, Y, B
@@ -168,6 +181,38 @@ def network_distances(settings: Sequence[Setting], n: int, seeds: Sequence[Seque
     return np.reshape(found, (len(settings), -1))
 
 
+def median_error(values: Any) -> float:
+    """Standard error of a median.
+
+    Examples
+    --------
+    >>> from colspace.experiments._stein_sim import median_error
+    >>> median_error([3.0, 3.0, 3.0])
+    0.0
+    """
+    return float(np.nan_to_num(mjci(np.asarray(values, dtype=float), prob=[0.5])[0]))
+
+
+def overtaking(n: Sequence[int], ours: Any, other: Any) -> float:
+    """The number of rows from which on ours is below the other, between places of the grid on logarithmic scales; inf if never.
+
+    Examples
+    --------
+    >>> from colspace.experiments._stein_sim import overtaking
+    >>> overtaking([100, 400], [2.0, 0.5], [1.0, 1.0])
+    200.0
+    """
+    ahead = np.log(np.asarray(other, dtype=float) / np.asarray(ours, dtype=float))
+    behind = np.flatnonzero(ahead <= 0)
+    if len(behind) == 0:
+        return float(n[0])
+    i = int(behind[-1])
+    if i == len(n) - 1:
+        return float("inf")
+    share = -ahead[i] / (ahead[i + 1] - ahead[i])
+    return round(float(n[i] * (n[i + 1] / n[i]) ** share), 6)
+
+
 def measure(
     settings: Sequence[Setting],
     rows: Sequence[int],
@@ -180,13 +225,14 @@ def measure(
 ) -> list[Line]:
     """Every line of every panel; each repetition has its own seed.
 
-    ``networks`` is the number of repetitions on which the network is trained too; the settings then share one width.
+    ``networks`` is the number of repetitions on which the network is trained too, all settings of one width at once.
     """
     seeds = [
         [seed.spawn(repetitions) for seed in panel.spawn(len(rows))]
         for panel in np.random.SeedSequence(rng).spawn(len(settings))
     ]
-    total = len(settings) * len(rows) * repetitions + (len(rows) if networks else 0)
+    widths = sorted({setting.width for setting in settings}) if networks else []
+    total = len(settings) * len(rows) * repetitions + len(rows) * len(widths)
     found: dict[tuple[Setting, str], list[Any]] = {}
     with threadpool_limits(1), track(total, title, show=progress) as advance:
         for setting, panel in zip(settings, seeds, strict=True):
@@ -198,16 +244,19 @@ def measure(
                     advance()
                 for name, values in here.items():
                     found.setdefault((setting, name), []).append(values)
-        for i, n in enumerate(rows if networks else ()):
-            children_of = [panel[i][:networks] for panel in seeds]
-            for setting, values in zip(settings, network_distances(settings, n, children_of), strict=True):
+        for width, (i, n) in product(widths, enumerate(rows)):
+            mine = [j for j, setting in enumerate(settings) if setting.width == width]
+            here_too = [settings[j] for j in mine]
+            children_of = [seeds[j][i][:networks] for j in mine]
+            for setting, values in zip(here_too, network_distances(here_too, n, children_of), strict=True):
                 found.setdefault((setting, NETWORK), []).append(values)
             advance()
     lines = []
     for (setting, name), table in sorted(found.items(), key=lambda item: settings.index(item[0][0])):
         quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
-        rate = power_slope(rows, quartiles[1])
-        lines.append(Line(setting, name, tuple(rows), quartiles, rate, len(table[0])))
+        error = np.array([median_error(values) for values in table])
+        rate = power_slope(rows, quartiles[1]), slope_error(rows, quartiles[1], error)
+        lines.append(Line(setting, name, tuple(rows), quartiles, error, *rate, len(table[0])))
     return lines
 
 
@@ -216,7 +265,7 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
     plt = pyplot()
     rows = -(-len(settings) // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.7 * columns, 3.3 * rows + 0.4), layout="constrained", squeeze=False
+        rows, columns, figsize=(3.7 * columns, 3.9 * rows + 0.4), layout="constrained", squeeze=False
     )
     figure.suptitle(title, fontsize="large")
     for ax in axes.flat[len(settings) :]:
@@ -240,10 +289,47 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
         ax.set_xlabel("rows n")
         if place % columns == 0:
             ax.set_ylabel("distance (3.1)")
-        ax.legend(frameon=False, fontsize="xx-small")
+        below(ax, "xx-small")
         tidy(ax)
         _log_axes(ax, [float(n) for n in lines[0].n])
     return figure
+
+
+def rows_of(lines: Sequence[Line]) -> list[Row]:
+    """One row a point: median with its error, rates in rows and columns, and where the second order overtakes reduced-rank regression."""
+    known = {(line.setting, line.method): line for line in lines}
+    found: list[Row] = []
+    for line in lines:
+        law, links = line.setting.law, line.setting.links
+        wide = [
+            other
+            for other in lines
+            if (other.method, other.setting.law, other.setting.links) == (line.method, law, links)
+        ]
+        widths = [other.setting.width for other in wide]
+        rival = known[line.setting, LINEAR].quartiles[1]
+        for i, n in enumerate(line.n):
+            row: Row = {
+                "law": law,
+                "links": links,
+                "p": line.setting.width,
+                "method": line.method,
+                "n": n,
+                "median": float(line.quartiles[1, i]),
+                "se": float(line.error[i]),
+                "lower_quartile": float(line.quartiles[0, i]),
+                "upper_quartile": float(line.quartiles[2, i]),
+                "repetitions": line.repetitions,
+                "rate": line.rate,
+                "rate_se": line.rate_error,
+                "overtakes": overtaking(line.n, line.quartiles[1], rival),
+            }
+            if len(wide) > 1:
+                medians = [other.quartiles[1, i] for other in wide]
+                error = slope_error(widths, medians, [other.error[i] for other in wide])
+                row |= {"rate_in_p": power_slope(widths, medians), "rate_in_p_se": error}
+            found.append(row)
+    return found
 
 
 def finish(
@@ -254,24 +340,10 @@ def finish(
     columns: int,
     out: Path | None,
     notes: tuple[str, ...],
+    size: str,
 ) -> Result:
     """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
-    rows: list[Row] = [
-        {
-            "law": line.setting.law,
-            "links": line.setting.links,
-            "p": line.setting.width,
-            "method": line.method,
-            "n": n,
-            "median": float(line.quartiles[1, i]),
-            "lower_quartile": float(line.quartiles[0, i]),
-            "upper_quartile": float(line.quartiles[2, i]),
-            "repetitions": line.repetitions,
-            "rate": line.rate,
-        }
-        for line in lines
-        for i, n in enumerate(line.n)
-    ]
+    rows = rows_of(lines)
     summary: list[Row] = [
         {
             "links, law": f"{line.setting.links}, {line.setting.law}",
@@ -280,7 +352,7 @@ def finish(
             "median distance, n = " + ", ".join(map(str, line.n)): " ".join(
                 f"{v:.3f}" for v in line.quartiles[1]
             ),
-            "rate": f"{line.rate:+.2f}",
+            "rate": f"{line.rate:+.2f} ± {line.rate_error:.2f}",
             "theory": f"{RATE:+.2f}",
         }
         for line in lines
@@ -289,4 +361,4 @@ def finish(
     def figure() -> Any:
         return draw(title, settings, lines, columns)
 
-    return write(Result(name, title, rows, summary, notes, figure), out)
+    return write(Result(name, title, rows, summary, notes, figure, size=size), out)

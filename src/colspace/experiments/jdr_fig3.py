@@ -8,9 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ._claims import read_paper
 from ._core import Panel, Point, Result, finish, measure
 
-RANK = 5
+PAPER = read_paper("000").settings
+RANK: int = PAPER["rank"]
 WIDTH = 50
 ROWS = {True: (2_000, 8_000, 32_000), False: (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)}
 REPETITIONS = {True: 6, False: 100}
@@ -39,13 +41,15 @@ def panels(rows: tuple[int, ...]) -> list[Panel]:
         }
         data = {"n_features": WIDTH, "n_components": RANK}
         points = [Point(m, "make_bilinear", {**data, "n_samples": m}, estimators) for m in rows]
-        found.append(Panel(title, "rows m", points, {MET: -0.5}))
+        found.append(Panel(title, "rows m", points, {MET: PAPER["slopes"]["rows"]}))
     return found
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Measure all four panels; six repetitions when quick, one hundred otherwise."""
-    found = panels(ROWS[quick])
-    title = "Joint reduction when assumptions fail (bilinear link, n = 50, r = 5)"
-    curves = measure(found, REPETITIONS[quick], rng, title="jdr-fig3", progress=progress)
-    return finish("jdr-fig3", title, found, curves, columns=2, share=True, out=out, notes=NOTES)
+    """Measure all four panels."""
+    rows, repetitions = ROWS[quick], REPETITIONS[quick]
+    found = panels(rows)
+    title = f"Paper 000, Fig. 3 (002, Fig. 2): assumptions that fail (bilinear link, n = {WIDTH}, r = {RANK})"
+    size = f"{repetitions} repetitions, n = {WIDTH}, {rows[0]:,} to {rows[-1]:,} rows"
+    curves = measure(found, repetitions, rng, title="jdr-fig3", progress=progress)
+    return finish("jdr-fig3", title, found, curves, columns=2, share=True, out=out, size=size, notes=NOTES)

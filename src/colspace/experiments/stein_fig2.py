@@ -12,18 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
-from ._stein_sim import LAWS, Links, Setting, finish, measure
+from ._stein_sim import LAWS, LINKS, PAPER, RANK, RATE, RESPONSES, Setting, finish, measure
 
-WIDTH = 30
-LINKS: tuple[Links, ...] = ("linear", "cyclic", "random")
-ROWS = {True: (300, 1_000, 3_000, 9_000), False: (300, 500, 1_000, 3_000, 5_000, 7_000, 9_000)}
-REPETITIONS = {True: 11, False: 100}
-NETWORKS = {True: 3, False: 20}
+WIDTH: int = PAPER["columns"][0]
+ROWS = {True: (300, 1_000, 3_000, 9_000), False: tuple(PAPER["rows"])}
+REPETITIONS = {True: 5, False: 100}
+NETWORKS = {True: 2, False: 20}
 
 NOTES = (
-    "Medians; the dotted line has the theorems' rate -1/2 through the last point of the first order's default.",
-    "Steeper rates are the way out of the range where nothing is found: distances cannot exceed sqrt(2 r) = 2.45.",
-    "Linear links have no second derivatives, so the second order has nothing to find there.",
+    f"Medians; the dotted line has the theorems' rate {RATE:g} through the last point of the first order's default.",
+    f"Distances cannot exceed sqrt(2 r) = {(2 * RANK) ** 0.5:.2f}.",
+    "Linear links have no second derivatives: the second order is left out there.",
 )
 
 
@@ -32,22 +31,26 @@ def settings() -> list[Setting]:
     return [Setting(law, links, WIDTH) for links in LINKS for law in LAWS]
 
 
+def networks_note(networks: int) -> str:
+    """How often the network was trained."""
+    if networks:
+        return f"The network is trained on the first {networks} repetitions."
+    return "Without torch (pip install torch) the network is left out."
+
+
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Measure all nine panels; eleven repetitions when quick, one hundred otherwise."""
-    title = f"Stein's method: distance (3.1) against rows (p = {WIDTH}, q = 20, r = 3)"
+    """Measure all nine panels."""
+    title = f"Paper 001, Fig. 2: distance (3.1) against rows (p = {WIDTH}, q = {RESPONSES}, r = {RANK})"
     networks = NETWORKS[quick] if find_spec("torch") is not None else 0
+    rows, repetitions = ROWS[quick], REPETITIONS[quick]
+    size = f"{repetitions} repetitions ({networks} of the network), {rows[0]:,} to {rows[-1]:,} rows"
     lines = measure(
         settings(),
-        ROWS[quick],
-        REPETITIONS[quick],
+        rows,
+        repetitions,
         rng,
         title="stein-fig2",
         progress=progress,
         networks=networks,
     )
-    last = (
-        f"The network is trained on the first {networks} repetitions."
-        if networks
-        else "Without torch (pip install torch) the network is left out."
-    )
-    return finish("stein-fig2", title, settings(), lines, 3, out, (*NOTES, last))
+    return finish("stein-fig2", title, settings(), lines, 3, out, (*NOTES, networks_note(networks)), size)
