@@ -1,4 +1,4 @@
-"""Parameters of the generative models of supervised dictionaries, estimated from n rows: errors that fall with n.
+"""Parameters of the generative models of supervised dictionaries, estimated from n rows: errors over n.
 
 Rows come from `make_dictionary`; p = 20, r = 2, two covariates, two classes. Errors are relative, ||estimate - truth||_F
 / ||truth||_F, of what the models can identify: A (coefficients of x, or activations in the feature model), B (the mean
@@ -171,7 +171,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     title = "Relative errors of the generative models' parameters (Theorems 4.7 to 4.9)"
     notes = (
         f"Medians of {repetitions} tables; the theorems' rate is {RATE:+.1f} up to logarithms.",
-        "filter and feature: noise 1 / sqrt(n); common: noise 0.5, where a ridge nu > 0 keeps the errors from falling on.",
+        "filter and feature: noise 1 / sqrt(n); common: noise 0.5 and ridge nu.",
     )
 
     def figure() -> Any:
