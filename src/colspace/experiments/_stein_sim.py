@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -170,13 +171,35 @@ def network_directions(X: Array, Y: Array, rank: int, seed: int, epochs: int) ->
     return bases
 
 
-def network_distances(settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]]) -> Array:
+@dataclass(frozen=True)
+class Networks:
+    """How much the network is trained: on the first repetitions, with these numbers of rows, for so many epochs."""
+
+    repetitions: int
+    rows: tuple[int, ...]
+    epochs: int = EPOCHS
+
+    def note(self) -> str:
+        """In words."""
+        if not self.repetitions:
+            return "Without torch (pip install torch) the network is left out."
+        return f"The network is trained on the first {self.repetitions} repetitions, {self.epochs} epochs."
+
+
+def available(networks: Networks) -> Networks:
+    """Without torch no network is trained."""
+    return networks if find_spec("torch") is not None else Networks(0, ())
+
+
+def network_distances(
+    settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]], epochs: int
+) -> Array:
     """Distance (3.1) of the network (settings x seeds), all data sets trained side by side."""
     data = [
         simulate(setting, n, seed) for setting, mine in zip(settings, seeds, strict=True) for seed in mine
     ]
     X, Y, truth = (np.stack(arrays) for arrays in zip(*data, strict=True))
-    bases = network_directions(X, Y, RANK, n, EPOCHS)
+    bases = network_directions(X, Y, RANK, n, epochs)
     found = [procrustes_distance(B, basis) for B, basis in zip(truth, bases, strict=True)]
     return np.reshape(found, (len(settings), -1))
 
@@ -221,18 +244,19 @@ def measure(
     *,
     title: str,
     progress: bool,
-    networks: int = 0,
+    networks: Networks,
 ) -> list[Line]:
-    """Every line of every panel; each repetition has its own seed.
-
-    ``networks`` is the number of repetitions on which the network is trained too, all settings of one width at once.
-    """
+    """Every line of every panel; each repetition has its own seed; networks of one width are trained at once."""
     seeds = [
         [seed.spawn(repetitions) for seed in panel.spawn(len(rows))]
         for panel in np.random.SeedSequence(rng).spawn(len(settings))
     ]
-    widths = sorted({setting.width for setting in settings}) if networks else []
-    total = len(settings) * len(rows) * repetitions + len(rows) * len(widths)
+    trained = list(
+        product(
+            sorted({setting.width for setting in settings}), networks.rows if networks.repetitions else ()
+        )
+    )
+    total = len(settings) * len(rows) * repetitions + len(trained)
     found: dict[tuple[Setting, str], list[Any]] = {}
     with threadpool_limits(1), track(total, title, show=progress) as advance:
         for setting, panel in zip(settings, seeds, strict=True):
@@ -244,19 +268,21 @@ def measure(
                     advance()
                 for name, values in here.items():
                     found.setdefault((setting, name), []).append(values)
-        for width, (i, n) in product(widths, enumerate(rows)):
+        for width, n in trained:
             mine = [j for j, setting in enumerate(settings) if setting.width == width]
             here_too = [settings[j] for j in mine]
-            children_of = [seeds[j][i][:networks] for j in mine]
-            for setting, values in zip(here_too, network_distances(here_too, n, children_of), strict=True):
+            children_of = [seeds[j][rows.index(n)][: networks.repetitions] for j in mine]
+            errors = network_distances(here_too, n, children_of, networks.epochs)
+            for setting, values in zip(here_too, errors, strict=True):
                 found.setdefault((setting, NETWORK), []).append(values)
             advance()
     lines = []
     for (setting, name), table in sorted(found.items(), key=lambda item: settings.index(item[0][0])):
         quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
         error = np.array([median_error(values) for values in table])
-        rate = power_slope(rows, quartiles[1]), slope_error(rows, quartiles[1], error)
-        lines.append(Line(setting, name, tuple(rows), quartiles, error, *rate, len(table[0])))
+        n_of = tuple(networks.rows if name == NETWORK else rows)
+        rate = power_slope(n_of, quartiles[1]), slope_error(n_of, quartiles[1], error)
+        lines.append(Line(setting, name, n_of, quartiles, error, *rate, len(table[0])))
     return lines
 
 
@@ -307,7 +333,8 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
             if (other.method, other.setting.law, other.setting.links) == (line.method, law, links)
         ]
         widths = [other.setting.width for other in wide]
-        rival = known[line.setting, LINEAR].quartiles[1]
+        linear = known[line.setting, LINEAR]
+        rival = [linear.quartiles[1, linear.n.index(n)] for n in line.n]
         for i, n in enumerate(line.n):
             row: Row = {
                 "law": law,
