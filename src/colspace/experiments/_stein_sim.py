@@ -294,10 +294,12 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
         rows, columns, figsize=(3.7 * columns, 3.9 * rows + 0.4), layout="constrained", squeeze=False
     )
     figure.suptitle(title, fontsize="large")
+    names = list(dict.fromkeys(line.method for line in reversed(lines)))  # links with all methods come last
     for ax in axes.flat[len(settings) :]:
         ax.set_axis_off()
     for place, (ax, setting) in enumerate(zip(axes.flat, settings, strict=False)):
-        for i, line in enumerate(line for line in lines if line.setting == setting):
+        for line in (line for line in lines if line.setting == setting):
+            i = names.index(line.method)
             low, middle, high = line.quartiles
             style = {
                 "color": COLOURS[i],
