@@ -6,15 +6,17 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from colspace import JointReduction, PairRegressor
+import colspace
+from colspace import JointReduction, PairRegressor, __version__
 from colspace.datasets import make_bilinear, make_pairs
-from colspace.io import load, save
+from colspace.io import NewerFileError, info, load, save
 
 BIG = 300_000_000  # bytes that a bomb would take
 
@@ -205,8 +207,9 @@ def test_nonsense_in_the_schema_is_refused(path, schema):
 def test_missing_members_and_wrong_arrays_are_refused(path):
     members = members_of(path)
     for name in members:
-        pack(path, {key: value for key, value in members.items() if key != name})
-        refused(path)
+        if name != "colspace.json":
+            pack(path, {key: value for key, value in members.items() if key != name})
+            refused(path)
     for content in (b"", b"\x93NUMPY", b"hello", members[array_of(members)][:-1], b"\x93NUMPY\x09\x00abc"):
         pack(path, {**members, array_of(members): content})
         refused(path)
@@ -269,3 +272,64 @@ def test_checksums_are_checked(path):
     at = data.index(members[name]) + len(members[name]) - 3
     path.write_bytes(data[:at] + b"\x00\x01\x02" + data[at + 3 :])
     refused(path, "CRC")
+
+
+# ---------------------------------------------------------------------- what a file says of itself
+
+
+def with_header(path, header):
+    pack(path, {**members_of(path), "colspace.json": json.dumps(header)})
+
+
+def test_a_file_says_what_it_holds(path, model, tmp_path):
+    found = info(path)
+    assert found["format"] == 1
+    assert found["estimator"] == "JointReduction"
+    assert found["columns"] is None
+    assert found["n_features"] == 8
+    assert found["versions"]["colspace"] == __version__
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["about"] == {}
+    pipeline = make_pipeline(LinearRegression())
+    pipeline.fit(pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]}), [0.0, 1.0])
+    save(pipeline, tmp_path / "p.skops", about={"rows": 2, "scores": [0.5, None]})
+    found = info(tmp_path / "p.skops")
+    assert (found["estimator"], found["columns"], found["n_features"]) == ("LinearRegression", ["a", "b"], 2)
+    assert found["about"] == {"rows": 2, "scores": [0.5, None]}
+
+
+def test_files_without_a_header_load(path, model):
+    members = members_of(path)
+    del members["colspace.json"]
+    pack(path, members)
+    assert_array_equal(load(path).components_, model.components_)
+    assert info(path)["format"] == 0
+
+
+def test_a_file_of_a_later_version_says_so(path):
+    with_header(path, {**info(path), "format": 2, "versions": {"colspace": "9.1"}})
+    for read in (load, info):
+        with pytest.raises(
+            NewerFileError, match=r"m\.skops was written by colspace 9\.1 in format 2; .* upgrade colspace"
+        ):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "header", [[], {}, {"format": "1"}, {"format": True}, {"format": 0}, {"format": 1.5}]
+)
+def test_a_header_without_a_format_is_refused(path, header):
+    with_header(path, header)
+    refused(path, "its header has the format")
+
+
+@pytest.mark.parametrize("about", [{"x": np.nan}, {"x": np.zeros(2)}, {"x": {1, 2}}])
+def test_what_json_does_not_have_is_refused_before_anything_is_written(tmp_path, model, about):
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        save(model, tmp_path / "new.skops", about=about)
+    assert not (tmp_path / "new.skops").exists()
+
+
+def test_save_and_load_are_at_the_front_door(tmp_path, model):
+    colspace.save(model, tmp_path / "m.skops")
+    assert_array_equal(colspace.load(tmp_path / "m.skops").components_, model.components_)

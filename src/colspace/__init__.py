@@ -28,7 +28,9 @@ __all__ = [
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryRegressor",
     "compare_reductions",
+    "load",
     "reduce_rows",
+    "save",
     "spectral_features",
     "stack_blocks",
     "tail_index",
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .factor import SingularCovarianceWarning
+    from .io import load, save
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .quality import ReductionComparison, compare_reductions
     from .reduction import (
@@ -70,7 +73,9 @@ _HOMES = {
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",
     "compare_reductions": "quality",
+    "load": "io",
     "reduce_rows": "_rows",
+    "save": "io",
     "spectral_features": "pairs",
     "stack_blocks": "_blocks",
     "tail_index": "_response",
@@ -90,6 +95,7 @@ _ROOMS = (
     "pairs",
     "quality",
     "reduction",
+    "report",
     "scores",
 )
 

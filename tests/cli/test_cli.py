@@ -62,7 +62,7 @@ def test_reduce_equals_the_library(files, frame, name):
     (table.to_parquet if name.endswith("parquet") else lambda p: table.to_csv(p, index=False))(source)
     out = files / "e.parquet"
     result = run(
-        "reduce", source, "--response", "y", *blocks(), "--out", out, "--model", files / "m.skops", "--json"
+        "reduce", source, "--response", "y", *blocks(), "--out", out, "--save", files / "m.skops", "--json"
     )
     report = json.loads(result.stdout)
     assert report["rows"] == 800
@@ -189,7 +189,7 @@ def test_reduce_warnings_are_lines_on_stderr(files):
         (["few.csv", "-y", "y", "--shrinkage", "0"], "Remedies: --shrinkage auto"),
         (["none.csv", "-y", "y", "-o", "no/e.csv"], "make the directory first"),
         (["none.csv", "-y", "y", "-o", "e.xlsx"], "unknown kind of table"),
-        (["none.csv", "-y", "y", "--model", "no/m.skops"], "no/m.skops cannot be written"),
+        (["none.csv", "-y", "y", "--save", "no/m.skops"], "no/m.skops cannot be written"),
     ],
 )
 def test_reduce_bad_input_is_one_line(files, monkeypatch, arguments, message):
@@ -225,7 +225,7 @@ def test_reduce_drops_and_carries_columns(files):
     table = pd.read_csv(files / "t.csv").assign(code=lambda t: [f"{i:04d}" for i in t.index], note="x")
     table.to_csv(files / "t2.csv", index=False)
     arguments = ["-y", "y", "--id", "code", "--id", "z", "--drop", "no*", "--drop", "d_*", "-r", "1"]
-    run("reduce", files / "t2.csv", *arguments, "-o", files / "e.csv", "--model", files / "m.skops")
+    run("reduce", files / "t2.csv", *arguments, "-o", files / "e.csv", "--save", files / "m.skops")
     found = pd.read_csv(files / "e.csv", dtype={"code": str})
     assert found.columns.tolist() == ["code", "z", "jointreduction0", "y"]
     assert found["code"].tolist() == table["code"].tolist()
@@ -257,7 +257,7 @@ def test_reduce_is_the_same_for_the_same_seed(files):
 
 
 def test_reduce_solver_reaches_the_estimator(files):
-    options = ["--drop", "z", "--solver", "randomized", "--seed", "3", "--model", files / "m.skops"]
+    options = ["--drop", "z", "--solver", "randomized", "--seed", "3", "--save", files / "m.skops"]
     run("reduce", files / "t.csv", "-y", "y", *options)
     model = load(files / "m.skops")
     assert (model.solver_, model.random_state, model.response) == ("randomized", 3, None)
@@ -391,11 +391,11 @@ def test_without_the_extra_the_entry_point_says_so():
 
 
 def test_defaults_are_those_of_the_library(files):
-    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--model", files / "m.skops")
+    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--save", files / "m.skops")
     found, own = load(files / "m.skops").get_params(), JointReduction().get_params()
     assert (found.pop("random_state"), own.pop("random_state")) == (0, None)  # the same in the default
     assert found == own
-    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--moments", "all", "--model", files / "m.skops")
+    run("reduce", files / "t.csv", "-y", "y", "--drop", "z", "--moments", "all", "--save", files / "m.skops")
     assert load(files / "m.skops").moments == "all"
 
 
@@ -403,7 +403,7 @@ def test_loadings_are_per_standard_deviation(files):
     table = pd.read_csv(files / "t.csv").drop(columns="z")
     table["g_0"] *= 1000
     table.to_csv(files / "units.csv", index=False)
-    options = ["-y", "y", "--json", "--model", files / "m.skops"]
+    options = ["-y", "y", "--json", "--save", files / "m.skops"]
     report = json.loads(run("reduce", files / "units.csv", *options).stdout)
     model = load(files / "m.skops")
     (entry,) = report["blocks"].values()

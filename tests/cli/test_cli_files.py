@@ -64,7 +64,7 @@ PAIRS += ["--bandwidth", "0.3", "--shrinkage", "0.1", "-r", "2"]
 #: Command, option, what else is needed, tables that are read.
 OUTPUTS = [
     (REDUCE, "--out", [], ["reduce.csv"]),
-    (REDUCE, "--model", [], ["reduce.csv"]),
+    (REDUCE, "--save", [], ["reduce.csv"]),
     (IMPUTE, "--out", [], ["impute.csv"]),
     (ATOMS, "--save", ["--out", "o"], ["atoms.csv"]),
     (PAIRS, "--out", [], ["left.csv", "right.csv", "links.csv", "new.csv"]),
@@ -149,7 +149,7 @@ def test_standard_input_is_an_input(files):
 def test_outputs_are_apart(files):
     before = contents(files)
     for command in (
-        [*REDUCE, "--out", "x.csv", "--model", "./x.csv"],
+        [*REDUCE, "--out", "x.csv", "--save", "./x.csv"],
         [*PAIRS, "--out", "x.csv", "--model", "x.csv"],
         [*ATOMS, "--out", "o", "--save", "o/coefficients.csv"],
     ):
@@ -229,7 +229,7 @@ def interrupted(self, file, *_, **__):
     [
         ([*REDUCE, "--out", "x.csv"], ["x.csv"]),
         ([*REDUCE, "--out", "x.parquet"], ["x.parquet"]),
-        ([*REDUCE, "--model", "x.skops"], ["x.skops"]),
+        ([*REDUCE, "--save", "x.skops"], ["x.skops"]),
         ([*IMPUTE, "--out", "x.csv"], ["x.csv"]),
         ([*IMPUTE, "--out", "x.csv.gz", "--draws", "2"], ["x-1.csv.gz", "x-2.csv.gz"]),
         ([*PAIRS, "--out", "x.csv"], ["x.csv"]),
@@ -249,7 +249,7 @@ def test_an_interrupted_command_leaves_what_was_there(files, monkeypatch, comman
     monkeypatch.setattr(pd.DataFrame, "to_csv", interrupted)
     monkeypatch.setattr(pd.DataFrame, "to_parquet", interrupted)
     monkeypatch.setattr(Figure, "savefig", interrupted)
-    if command[0] == "reproduce" or "--model" in command:
+    if command[0] == "reproduce" or {"--model", "--save"} & set(command):
         monkeypatch.setattr(_files.os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
     assert "Aborted" in run(*command, ok=False).output
     assert contents(files) == before
@@ -398,7 +398,7 @@ def test_formulas_are_left_as_they_are_and_the_help_says_so(files):
 
 @pytest.mark.parametrize("method", ["joint", "stein"])
 def test_a_saved_reduction_refuses_gaps_as_its_fit_did(files, method):
-    run(*REDUCE, "--method", method, "--model", "m.skops")
+    run(*REDUCE, "--method", method, "--save", "m.skops")
     table = pd.read_csv("reduce.csv")
     table.loc[3, "b"] = np.nan
     table.to_csv("reduce.csv", index=False)

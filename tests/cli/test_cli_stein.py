@@ -41,7 +41,7 @@ def written(frame, path, drop):
 def test_stein_equals_the_library(tmp_path, frame):
     table = written(frame, tmp_path / "t.csv", ["kind"])
     out, file = tmp_path / "e.parquet", tmp_path / "m.skops"
-    options = ["--method", "stein", "-y", "u", "-y", "v", "--json", "-o", out, "--model", file]
+    options = ["--method", "stein", "-y", "u", "-y", "v", "--json", "-o", out, "--save", file]
     report = json.loads(run(table, *options).stdout)
     model = SteinReduction(2, random_state=0).fit(frame[COLUMNS], frame[["u", "v"]])
     assert report["rows"] == report["labelled_rows"] == 400

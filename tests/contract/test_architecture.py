@@ -33,6 +33,7 @@ FLOORS = [
     {"reduction", "copula", "dictionary", "pairs"},
     {"quality"},
     {"io", "displays", "experiments"},
+    {"report"},
     {"cli"},
 ]
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}

@@ -7,7 +7,7 @@ from colspace import experiments
 from colspace.cli._group import colspace
 from colspace.experiments import _book
 from colspace.experiments._book import Outcome, run_all, write_book
-from colspace.experiments._claims import PAPERS, VERDICTS, Claim, judge, parse_paper, read_paper
+from colspace.experiments._claims import PAPERS, VERDICTS, Claim, judge, numbers, parse_paper, read_paper
 from colspace.experiments._core import Result
 
 
@@ -24,6 +24,8 @@ def claim(**given):
         (0.529, 0.015, {}, "holds"),
         (0.529, 0.014, {}, "differs"),
         (0.529, 0.0, {"published_error": 0.015}, "holds"),
+        (0.529, 0.0, {"published_sd": 0.03, "runs": 4}, "holds"),
+        (0.529, 0.0, {"published_sd": 0.03, "runs": 5}, "differs"),
         (0.549, 0.01, {"tolerance": 0.05}, "holds"),
         (0.56, 0.05, {"tolerance": 0.05}, "differs"),
         (float("nan"), 0.0, {}, "differs"),
@@ -169,6 +171,45 @@ def test_two_claims_of_one_name_are_refused():
     entry = '[[claim]]\nid = "a"\nplace = "p"\nsays = "s"\nmissing = "data"\n'
     with pytest.raises(ValueError, match="there twice"):
         parse_paper(f'paper = "9"\ntitle = "t"\n{entry}{entry}')
+
+
+TABLE = """
+paper = "9"
+title = "t"
+[[table]]
+id = "t1"
+place = "Table 1"
+says = "error of {m} at {x}"
+target = "t"
+value = "e"
+runs = 4
+where = { kind = "k" }
+keys = ["m", "x"]
+cells = [["a", 1, 0.5], ["a", 2, 0.6, 0.02], ["b", 1, 7]]
+lacks = { b = "not public" }
+"""
+
+
+def test_a_table_is_a_claim_a_cell():
+    paper = parse_paper(TABLE)
+    first, second, third = paper.claims
+    assert (first.id, first.says, first.published, first.published_sd) == (
+        "t1-a-1",
+        "error of a at 1",
+        0.5,
+        0.0,
+    )
+    assert (second.where, second.published_sd, second.runs) == ({"kind": "k", "m": "a", "x": 2}, 0.02, 4)
+    assert judge(second, [{"kind": "k", "m": "a", "x": 2, "e": 0.619}]).verdict == "holds"
+    assert (third.target, third.missing, third.published) == ("", "not public", 7.0)
+    assert numbers(paper, "t", "e", "kind", "m", "x") == {("k", "a", 1): 0.5, ("k", "a", 2): 0.6}
+    assert numbers(paper, "t", "e", "m", "x") == numbers(paper, "t", "other", "kind", "m", "x") == {}
+
+
+@pytest.mark.parametrize("cell", ['["a", 1]', '["a", 1, 0.5, 0.1, 3]'])
+def test_a_cell_of_the_wrong_length_is_refused(cell):
+    with pytest.raises(ValueError, match="must have 2 keys, a number"):
+        parse_paper(TABLE.replace('["a", 1, 0.5]', cell))
 
 
 @pytest.mark.parametrize("number", PAPERS)

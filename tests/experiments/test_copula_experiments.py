@@ -1,27 +1,32 @@
 import csv
 import importlib
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
-from scipy.stats import norm
+from scipy.stats import norm, truncnorm
 
-from colspace import experiments
+from colspace import CopulaImputer, experiments
 from colspace.datasets import COPULA_SETTINGS, load_ratings, make_copula, make_ratings
 from colspace.experiments import (
     _copula_sim,
+    copula_bounds,
     copula_rank,
     copula_ratings,
     copula_reliability,
     copula_synthetic,
 )
+from colspace.experiments._book import Outcome, verdicts
+from colspace.experiments._claims import read_paper
 from colspace.experiments._copula_sim import (
     error_curve,
     imputation_error,
     latent_mean,
+    latent_moments,
     observed_cells,
     oracle,
     ppca,
@@ -35,8 +40,8 @@ KEYS = {"copula-ratings": "mae"}
 #: rows of the small versions: three settings, the continuous one with the mean besides; four curves; ranks and penalties
 ROWS = {
     "copula-synthetic": 3 * 5 + 1,
-    "copula-reliability": 4 * len(copula_reliability.SHARES),
-    "copula-rank": 3 * (3 * 3 + 9 + 1),
+    "copula-reliability": 2 * 4 * len(copula_reliability.SHARES),
+    "copula-rank": 3 * (3 * 3 + 9 + 1 + 1 + 4),
     "copula-ratings": 4,
 }
 
@@ -52,10 +57,11 @@ def small(monkeypatch):
     monkeypatch.setattr(copula_reliability, "LEVELS", (6,))
     monkeypatch.setattr(copula_rank, "RANKS", {True: range(1, 4), False: range(1, 4)})
     monkeypatch.setattr(copula_rank, "STEP", {True: 1})
+    monkeypatch.setattr(copula_synthetic, "SWEEPS", {True: 20})
     monkeypatch.setattr(copula_ratings, "SIZE", {True: (120, 60)})
     monkeypatch.setattr(copula_ratings, "RANK", 2)
     monkeypatch.setattr(
-        copula_ratings, "make_ratings", lambda *size, rng: make_ratings(*size, density=0.2, rng=rng)
+        copula_ratings, "make_ratings", lambda *size, rng: make_ratings(*size, density=0.4, rng=rng)
     )
 
 
@@ -81,9 +87,35 @@ def test_experiments_write_what_they_return(small, tmp_path, name):
     assert result.path.read_bytes()[:4] == b"\x89PNG"
     assert_allclose([float(row[key]) for row in written(tmp_path / "new", name)], values)
     assert {frozenset(row) for row in result.summary} == {frozenset(result.summary[0])}
+    assert np.isfinite([row[f"{key}_se" if name in KEYS else "se"] for row in result.rows]).all()
+    assert "120 x" in result.size
+    assert result.stand_in == (name == "copula-ratings")
     again = experiments.run(name, quick=True, rng=1)
     assert [row[key] for row in again.rows] == values
     assert again.path is None
+
+
+def test_comparisons_are_paired_by_table():
+    found = {
+        "published EM": [(0.5, 1.0), (0.7, 3.0)],
+        "oracle": [(0.25, 1.0), (0.5, 1.0)],
+    }
+    row = copula_synthetic.compared(found)[0]
+    assert_allclose([row["error"], row["se"]], [0.6, 0.1])
+    assert_allclose([row["over_oracle"], row["over_oracle_se"]], [0.225, 0.025])
+    assert_allclose([row["excess"], row["seconds"]], [(3 + 0.96) / 2, 2.0])
+    assert copula_synthetic.compared(found)[1]["over_published"] == pytest.approx(-0.225)
+
+
+def test_what_a_curve_shows():
+    line = {3: [0.9, 1.1], 5: [0.5, 0.5], 4: [0.6, 0.6], 6: [0.6, 0.4]}
+    row = copula_rank.curve_row("binary", copula_rank.PPCA, line, [])
+    assert_allclose([row["parameter"], row["error"]], [5, 0.5])
+    assert_allclose([row["edge_low"], row["edge_low_se"], row["edge_high"]], [0.5, 0.1, 0.0], atol=1e-12)
+    assert_allclose([row["rise"], row["rise_se"]], [0.0, 0.2], atol=1e-12)
+    assert row["finer"] is None
+    soft = copula_rank.curve_row("binary", copula_rank.SOFT, line, [0.45, 0.35])
+    assert_allclose([soft["rise"], soft["finer"]], [1.0, 0.05], atol=1e-12)
 
 
 def test_published_sizes():
@@ -168,6 +200,79 @@ def test_gibbs_oracle_of_two_columns():
     assert_allclose(
         oracle(X, truth, rng=0, sweeps=4000)[:, 1], truth.values(np.column_stack([found, found]))[:, 1]
     )
+
+
+def test_gibbs_variance_of_two_columns():
+    """Var[z2 | z1 between cuts] = 1 - rho^2 + rho^2 Var[z1 | between cuts], by integration on a grid."""
+    _, X, truth = make_copula(200, 2, 1, kind="ordinal", noise=0.4, missing=0.0, rng=3)
+    lower, upper = truth.bounds(X)
+    X[:, 1] = np.nan
+    _, variance = latent_moments(X, truth, rng=0, sweeps=3000)
+    rho = truth.loadings[0, 0] * truth.loadings[1, 0]
+    for level in range(1, 6):
+        here = X[:, 0] == level
+        law = truncnorm(lower[here, 0][0], upper[here, 0][0])
+        assert_allclose(variance[here, 1].mean(), 1 - rho**2 + rho**2 * law.var(), atol=0.02)
+
+
+def test_exact_variance_is_the_schur_complement():
+    X, _, truth = make_copula(20, 6, 2, noise=0.3, rng=0)
+    Sigma = truth.loadings @ truth.loadings.T + 0.3 * np.eye(6)
+    _, variance = latent_moments(X, truth)
+    for i, gaps in enumerate(np.isnan(X)):
+        if gaps.any() and not gaps.all():
+            cov = Sigma[np.ix_(gaps, gaps)] - Sigma[np.ix_(gaps, ~gaps)] @ np.linalg.solve(
+                Sigma[np.ix_(~gaps, ~gaps)], Sigma[np.ix_(~gaps, gaps)]
+            )
+            assert_allclose(variance[i, gaps], np.diag(cov), atol=1e-10)
+
+
+def test_the_bound_on_a_level_by_hand():
+    """Cuts at -1, 0, 2: a mean of .5 lies in the third level, .5 from the nearer cut; one level further the last has no end."""
+    _, _, truth = make_copula(50, 1, 1, kind="ordinal", n_levels=4, rng=0)
+    truth = replace(truth, cuts=np.array([[-1.0, 0.0, 2.0]]))
+    mean, variance = np.array([[0.5], [2.5], [-1.25]]), np.full((3, 1), 0.04)
+    for d, distance in ((0, (0.5, 0.5, 0.25)), (1, (1.5, 2.5, 1.25)), (2, (np.inf, 3.5, 3.25))):
+        found = copula_bounds.level_bound(mean, variance, truth, d)
+        assert_allclose(found[:, 0], 1 - 0.04 / np.square(distance))
+
+
+def test_bounds_hold_and_the_misprint_does_not(monkeypatch, tmp_path):
+    monkeypatch.setattr(copula_bounds, "SIZE", {True: {"n_samples": 80, "n_features": 40}})
+    monkeypatch.setattr(copula_bounds, "SWEEPS", {True: 40})
+    monkeypatch.setattr(copula_bounds, "ROWS", {True: 500})
+    result = experiments.run("copula-bounds", quick=True, out=tmp_path)
+    book = [Outcome("copula-bounds", result.rows, result.size)]
+    judged = {claim.id: verdict.verdict for claim, verdict in verdicts(read_paper("003"), book)}
+    assert judged["eq14"] == "fails"
+    held = {name for name, verdict in judged.items() if verdict == "holds"}
+    assert held >= {"theorem3", "theorem4", "lemma2", "lemma4", "corollary1", "corollary1-rate", "eq2", "eq3"}
+    assert result.path.read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("n_observed", [100, 400])
+def test_the_excess_of_corollary_1_is_that_of_drawn_errors(n_observed, monkeypatch):
+    """The share over (9) and the quantile agree with errors drawn from the full covariance."""
+    monkeypatch.setattr(copula_bounds, "FACTORS", 3)
+    share, excess = copula_bounds.corollary(n_observed, 20_000, 5)
+    rng = np.random.default_rng(5)
+    W = rng.standard_normal((2 * n_observed, 3))
+    W *= np.sqrt(0.9) / np.linalg.norm(W, axis=1, keepdims=True)
+    M = 0.1 * np.eye(3) + W[:n_observed].T @ W[:n_observed]
+    hidden = W[n_observed:]
+    cov = np.eye(n_observed) + hidden @ np.linalg.solve(M, hidden.T)
+    errors = np.mean((np.linalg.cholesky(cov) @ rng.standard_normal((n_observed, 5000))) ** 2, axis=0)
+    assert share == 0.0
+    assert abs(np.quantile(errors, 1 - 1 / n_observed) - 1 - excess) < 0.04
+
+
+def test_unclipped_bounds_order_like_the_clipped():
+    X, _, _ = make_copula(60, 12, 2, kind="ordinal", rng=0)
+    model = CopulaImputer(2, method="paper", kinds="ordinal", random_state=0).fit(X)
+    found, gaps = copula_reliability.level_bounds(model, X), np.isnan(X)
+    assert_allclose(np.maximum(found, 0)[gaps], model.probability_within(X, 0, bound=True)[gaps])
+    assert found[gaps].min() < -1
+    assert np.isnan(found[~gaps]).all()
 
 
 def test_truncated_draws_stay_inside_and_have_the_right_mean():

@@ -274,20 +274,29 @@ def write_scores(summary: dict[str, Any], out: Path) -> Path:
 
     from ..io._files import write_text
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: clean(item) for key, item in value.items()}
-        return None if isinstance(value, float) and np.isnan(value) else value
-
     path = out / "scores.json"
-    write_text(json.dumps(clean(summary), indent=2) + "\n", path)
+    write_text(json.dumps(_clean(summary), indent=2) + "\n", path)
     return path
 
 
-def save_pipeline(encoded: Encoded, model: Any, target: str) -> None:
+def _clean(value: Any) -> Any:
+    """For JSON, which has no number for what does not exist."""
+    if isinstance(value, dict):
+        return {key: _clean(item) for key, item in value.items()}
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def save_pipeline(encoded: Encoded, model: Any, target: str, task: Task, summary: dict[str, Any]) -> None:
     """Encoder and model as one pipeline that takes the table's columns."""
     from sklearn.pipeline import Pipeline
 
     from ..io import save
 
-    save(Pipeline([("encode", encoded.encoder), ("atoms", model)]), target)
+    told = ("rows", "fitted", "held_out", "classes", "seed", "scores")
+    about = {
+        "command": "atoms",
+        "label": task.label,
+        "texts": list(task.texts),
+        **{k: summary[k] for k in told},
+    }
+    save(Pipeline([("encode", encoded.encoder), ("atoms", model)]), target, about=_clean(about))

@@ -14,9 +14,15 @@ encoding_option = click.option(
 )
 
 
+report_option = click.option(
+    "--report", metavar="FILE", help="Write a page with pictures here: one HTML file that needs no network."
+)
+
+
 def check_files(
     inputs: Iterable[str | None],
     *,
+    report: str | None = None,
     tables: Iterable[tuple[str, str | Path | None]] = (),
     models: Iterable[tuple[str, str | Path | None]] = (),
     folder: Path | None = None,
@@ -31,10 +37,12 @@ def check_files(
     from ..io._files import check_apart, check_directory, check_target
 
     tables, models = list(tables), list(models)
+    if report is not None:
+        _check_report(report)
     if folder is not None:
         check_directory(folder)
     inside = [("--out", folder / name) for name in names] if folder is not None else []
-    check_apart(inputs, [*tables, *models, *inside])
+    check_apart(inputs, [*tables, *models, *inside, ("--report", report)])
     for _, path in tables:
         if path is not None:
             check_table_target(path)
@@ -49,3 +57,20 @@ def check_files(
     for _, path in inside:
         if path.parent.exists():
             check_target(path)
+
+
+def _check_report(path: str) -> None:
+    from ..io import require
+    from ..io._files import check_target
+
+    for module in ("jinja2", "altair", "vl_convert"):
+        require(module, "report", "--report")
+    check_target(path)
+
+
+def given_command() -> str:
+    """The command line as it can be pasted."""
+    import shlex
+    import sys
+
+    return shlex.join(["colspace", *sys.argv[1:]])

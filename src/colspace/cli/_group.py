@@ -18,7 +18,7 @@ _BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError)
 class _LazyGroup(click.Group):
     """Commands are imported when they are asked for."""
 
-    commands_by_name = ("reduce", "impute", "atoms", "pairs", "reproduce")
+    commands_by_name = ("look", "reduce", "impute", "atoms", "pairs", "apply", "info", "reproduce")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_by_name)

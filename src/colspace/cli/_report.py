@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,6 +67,17 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     return found
 
 
+def about_of(report: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+    """What a saved model says of the fit."""
+    told = ("rows", "responses", "response_taken_as", "n_components", "quality")
+    return {
+        "command": "reduce",
+        "table": Path(table).name,
+        "seed": seed,
+        **{key: report[key] for key in told if key in report},
+    }
+
+
 def _of_block(estimator: Any, block: str) -> dict[str, Any]:
     """What an estimator with blocks knows of each, and one without of its only one."""
     values = estimator.singular_values_
@@ -99,7 +111,7 @@ def why_so_many(report: dict[str, Any]) -> str:
     return f"{found}: {reads(chosen)}{of} on rows left out, as good as {best}, the best ({reads(best)}), within its error or 1 %"
 
 
-def print_report(report: dict[str, Any], out: str | None, model: str | None) -> None:
+def print_report(report: dict[str, Any], out: str | None, model: str | None, page: str | None = None) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -143,6 +155,6 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None) -> 
             f"permutation test at level {test['alpha']:g}: {test['n_components']} direction(s); "
             f"p-values of at most 0, 1, ...: {values}"
         )
-    for what, path in (("embedding", out), ("model", model)):
+    for what, path in (("embedding", out), ("model", model), ("report", page)):
         if path is not None:
             console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)

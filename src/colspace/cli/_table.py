@@ -62,9 +62,14 @@ def split_table(
         X = X.iloc[:, sorted(int(c) for columns in found.columns for c in columns)]
     y = frame[responses[0]] if len(responses) == 1 else frame[list(responses)]
     _refuse_gaps(frame[list(responses)], "in the response", "drop those rows first", missing=not unlabelled)
+    refuse_unfit(X)
+    return Parts(X, y, frame[list(ids)], frame[list(responses)])
+
+
+def refuse_unfit(X: Any) -> None:
+    """Refuse columns that a reduction cannot take."""
     _refuse_text(X)
     _refuse_gaps(X, "in X", "fill them in, drop those rows, or leave the columns out with --drop")
-    return Parts(X, y, frame[list(ids)], frame[list(responses)])
 
 
 def _refuse_text(X: Any) -> None:

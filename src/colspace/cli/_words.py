@@ -71,13 +71,15 @@ def _value(text: str) -> str:
 
 
 @contextmanager
-def warnings_on_stderr(word: str, words: Callable[[str], str] = in_options) -> Iterator[None]:
-    """Print each warning raised within as one line that begins with ``word``, in the words of a command."""
+def warnings_on_stderr(word: str, words: Callable[[str], str] = in_options) -> Iterator[list[str]]:
+    """Print each warning raised within as one line that begins with ``word``, in the words of a command; the list has them after."""
+    told: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            yield
+            yield told
         finally:
             texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-            for text in dict.fromkeys(texts):
-                click.echo(f"{click.style(word + ':', fg='yellow')} {words(text)}", err=True)
+            told += [words(text) for text in dict.fromkeys(texts)]
+            for line in told:
+                click.echo(f"{click.style(word + ':', fg='yellow')} {line}", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files, encoding_option, given_command, report_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .impute import _WrongUse
@@ -149,6 +149,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 @click.option(
     "--save", "target", metavar="FILE", help="Write the fitted pipeline, encoder included, here (.skops)."
 )
+@report_option
 @encoding_option
 @one_line_errors(_words, _WrongUse)
 def command(
@@ -172,6 +173,7 @@ def command(
     seed: int,
     out: Path,
     target: str | None,
+    report: str | None,
     encoding: str | None,
 ) -> None:
     """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
@@ -190,7 +192,7 @@ def command(
     _check_options(texts, image_shape)
     first = "topics" if texts else "atoms"
     names = [f"{first}.csv", f"{first}.png", "coefficients.csv", "coefficients.png", "scores.json"]
-    check_files([table], models=[("--save", target)], folder=out, names=names)
+    check_files([table], models=[("--save", target)], folder=out, names=names, report=report)
     import numpy as np
 
     from ..dictionary import SupervisedDictionaryClassifier
@@ -228,13 +230,14 @@ def command(
     )
     y = task.y[train]
     held = len(test) > 0
-    with warnings_on_stderr("Warning", _words):
+    with warnings_on_stderr("Warning", _words) as warned:
         model.fit(encoded.X, y)
         X_test = encode_more(encoded, task, test) if held else encoded.X
         scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
     absent = np.setdiff1d(y, task.y[test] if held else y)
     notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
-    for note in [*notes, *cancelled(model)]:
+    notes += cancelled(model)
+    for note in notes:
         click.echo(f"Note: {note}", err=True)
     summary = {
         "rows": len(task.y),
@@ -258,8 +261,27 @@ def command(
         except ImportError:
             click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
         if target is not None:
-            save_pipeline(encoded, model, target)
+            save_pipeline(encoded, model, target, task, summary)
             wrote.append(Path(target))
+        if report is not None:
+            from ..report import write_report
+            from ..report._atoms import atoms_report
+
+            page = atoms_report(
+                model,
+                encoded.X,
+                task.frame,
+                source=Path(table).name,
+                label=label,
+                names=encoded.names,
+                words=bool(task.texts),
+                scores=scores,
+                held_out=len(test),
+                notes=[*warned, *notes],
+                command=given_command(),
+            )
+            write_report(page, report)
+            wrote.append(Path(report))
     _print(summary, task, model, encoded, wrote, pictured=image_shape is not None)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files, encoding_option, given_command, report_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 
@@ -185,7 +186,8 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     "--out",
     help="Write the ids, the embedding and the responses here (.csv, .tsv, .parquet, - for stdout).",
 )
-@click.option("--model", help="Write the fitted model here (.skops).")
+@click.option("--save", "model", metavar="FILE", help="Write the fitted model here (.skops).")
+@report_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @encoding_option
 @one_line_errors(in_options)
@@ -212,6 +214,7 @@ def command(
     seed: int,
     out: str | None,
     model: str | None,
+    report: str | None,
     as_json: bool,
     encoding: str | None,
 ) -> None:
@@ -240,10 +243,10 @@ def command(
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)
-    check_files([table], tables=[("--out", out)], models=[("--model", model)])
+    check_files([table], tables=[("--out", out)], models=[("--save", model)], report=report)
     from ..io import read_table, save, write_table
     from ..reduction import JointReduction, SteinReduction
-    from ._report import print_report, report_of
+    from ._report import about_of, print_report, report_of
     from ._table import split_table
 
     with warnings_on_stderr("Note"):
@@ -271,26 +274,44 @@ def command(
             response=response,
             random_state=seed,
         )
-    with warnings_on_stderr("Warning"):
+    with warnings_on_stderr("Warning") as notes:
         estimator.fit(parts.X, parts.y)
         test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
-    if model is not None:
-        save(estimator, model)
     if out is not None:
         write_table(parts.with_embedding(estimator), out)
-    if out == "-":
+    if out == "-" and model is None and report is None:
         return
-    report = report_of(estimator, parts, test)
+    found = report_of(estimator, parts, test)
     if check:
         from ._check import quality_of
 
-        report["quality"] = quality_of(estimator, parts, blocks, seed)
+        found["quality"] = quality_of(estimator, parts, blocks, seed)
+    if model is not None:
+        save(estimator, model, about=about_of(found, table, seed))
+    if report is not None:
+        from ..report import write_report
+        from ..report._reduction import reduction_report
+
+        page = reduction_report(
+            estimator,
+            parts.X,
+            parts.y,
+            source=Path(table).name,
+            quality=found.get("quality"),
+            rank_test=found.get("rank_test"),
+            notes=notes,
+            command=given_command(),
+            seed=seed,
+        )
+        write_report(page, report)
+    if out == "-":
+        return
     if as_json:
         import json
 
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(found, indent=2))
     else:
-        print_report(report, out, model)
+        print_report(found, out, model, report)
 
 
 #: Options that one method has and the other has not, by parameter name.

@@ -21,6 +21,7 @@ EXPERIMENTS: dict[str, str] = {
     "copula-synthetic": "colspace.experiments.copula_synthetic",
     "copula-reliability": "colspace.experiments.copula_reliability",
     "copula-rank": "colspace.experiments.copula_rank",
+    "copula-bounds": "colspace.experiments.copula_bounds",
     "copula-ratings": "colspace.experiments.copula_ratings",
     "sdl-convergence": "colspace.experiments.sdl_convergence",
     "sdl-mnist": "colspace.experiments.sdl_mnist",

@@ -196,6 +196,7 @@ def _published(claim: Claim) -> list[str]:
         return [{"below": "an order", "like": "no difference"}.get(claim.rule, "")]
     sign = {"at_most": "≤ ", "at_least": "≥ "}.get(claim.rule, "")
     error = f" ± {claim.published_error:g}" if claim.published_error else ""
+    error += f" ({claim.published_sd:g})" if claim.published_sd else ""
     return [f"{sign}{claim.published:g}{error}"]
 
 

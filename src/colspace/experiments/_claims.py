@@ -16,6 +16,9 @@ the experiments use; they read them from here.
 A claim without a target is not computed here: ``missing`` says why. ``needs`` names what its rows need that may be absent, an
 optional package say; without such rows the claim is not reproducible here. Verdicts come from the run alone; ``why`` has a sentence for a
 verdict, printed with that verdict only.
+
+A ``[[table]]`` is one claim a cell: ``cells`` has rows of key values (columns ``keys``), the number and, if printed, its spread over ``runs``
+repetitions; ``says`` may name the keys in braces; ``lacks`` has, for a value of the first key, why those cells are missing.
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ class Claim:
     error: str = ""
     published: float | None = None
     published_error: float = 0.0
+    published_sd: float = 0.0
+    runs: int = 1
     tolerance: float | None = None
     own_data: bool = False
     missing: str = ""
@@ -96,7 +101,8 @@ def read_paper(number: str) -> Paper:
 def parse_paper(text: str) -> Paper:
     """Claims from the text of a file."""
     data = tomllib.loads(text)
-    claims = tuple(Claim(**{**entry, "by": tuple(entry.get("by", ()))}) for entry in data.get("claim", ()))
+    entries = [*data.get("claim", ()), *(cell for table in data.get("table", ()) for cell in _cells(table))]
+    claims = tuple(Claim(**{**entry, "by": tuple(entry.get("by", ()))}) for entry in entries)
     seen = set[str]()
     for claim in claims:
         _check(claim)
@@ -105,6 +111,49 @@ def parse_paper(text: str) -> Paper:
             raise ValueError(msg)
         seen.add(claim.id)
     return Paper(data["paper"], data["title"], claims, data.get("sizes", {}), data.get("settings", {}))
+
+
+def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The claims of a table's cells."""
+    keys, lacks = table["keys"], table.get("lacks", {})
+    common = {name: value for name, value in table.items() if name not in ("keys", "cells", "lacks")}
+    found = []
+    for cell in table["cells"]:
+        place, numbers = dict(zip(keys, cell, strict=False)), cell[len(keys) :]
+        if not 1 <= len(numbers) <= 2:
+            msg = f"table {table['id']!r}: cell {cell} must have {len(keys)} keys, a number and at most its spread"
+            raise ValueError(msg)
+        entry = {
+            **common,
+            "id": "-".join([table["id"], *map(str, place.values())]),
+            "says": table["says"].format_map(place),
+            "where": {**table.get("where", {}), **place},
+            "published": float(numbers[0]),
+            "published_sd": float(numbers[1]) if len(numbers) == 2 else 0.0,
+        }
+        if cell[0] in lacks:
+            entry = {**entry, "target": "", "missing": lacks[cell[0]]}
+        found.append(entry)
+    return found
+
+
+def numbers(paper: Paper, target: str, value: str, *keys: str) -> dict[tuple[Any, ...], float]:
+    """What a paper has for a column of a target: the values of ``keys`` -> the published number, of claims told apart by just these keys.
+
+    Examples
+    --------
+    >>> from colspace.experiments._claims import numbers, read_paper
+    >>> found = numbers(read_paper("003"), "copula-synthetic", "error", "setting", "method")
+    >>> found["continuous, low rank", "published EM"]
+    0.347
+    """
+    return {
+        tuple(claim.where[key] for key in keys): claim.published
+        for claim in paper.claims
+        if (claim.target, claim.value) == (target, value)
+        and claim.published is not None
+        and set(claim.where) == set(keys)
+    }
 
 
 def _check(claim: Claim) -> None:
@@ -185,7 +234,8 @@ def _number(claim: Claim, row: Row) -> Number:
 def _near(claim: Claim, value: float, error: float) -> Verdict:
     assert claim.published is not None
     off = abs(value - claim.published)
-    allowed = 2.0 * math.hypot(error, claim.published_error), _CLOSE * abs(claim.published)
+    printed = math.hypot(claim.published_error, claim.published_sd / math.sqrt(claim.runs))
+    allowed = 2.0 * math.hypot(error, printed), _CLOSE * abs(claim.published)
     if claim.tolerance is not None:
         allowed = claim.tolerance, allowed[1]
     relative = f"{off / abs(claim.published):.0%}".replace("%", " %") if claim.published else f"{off:.2g}"

@@ -56,6 +56,13 @@ def oracle(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) 
 
 def latent_mean(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) -> Array:
     """W E[t | observed], for gaps E[z]: exact for continuous columns, by Gibbs sampling for levels."""
+    return latent_moments(X, truth, rng=rng, sweeps=sweeps)[0]
+
+
+def latent_moments(
+    X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400
+) -> tuple[Array, Array]:
+    """Mean and variance of z = W t + e given the observed cells, for gaps: s2 + w' Cov[t | observed] w."""
     lower, upper = truth.bounds(X)
     observed, W, s2 = ~np.isnan(X), truth.loadings, truth.noise
     k = W.shape[1]
@@ -63,20 +70,24 @@ def latent_mean(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 
     V = s2 * np.linalg.inv(s2 * np.eye(k) + (observed @ products).reshape(-1, k, k))
     if truth.cuts is None:
         z = np.where(observed, lower, 0.0)
-        return np.einsum("nij,nj->ni", V, z @ W / s2) @ W.T
+        t = np.einsum("nij,nj->ni", V, z @ W / s2)
+        return t @ W.T, s2 + V.reshape(-1, k * k) @ products.T
     rng = np.random.default_rng(rng)
     L = np.linalg.cholesky(V)
     low, high = lower[observed], upper[observed]
-    z, total = np.zeros(X.shape), np.zeros((len(X), k))
+    z, total, square = np.zeros(X.shape), np.zeros((len(X), k)), np.zeros((len(X), k, k))
     z[observed] = _truncated_draws(np.zeros(len(low)), 1.0, low, high, rng)
     burn = sweeps // 4
     for sweep in range(sweeps):
         mean = np.einsum("nij,nj->ni", V, z @ W / s2)
         if sweep >= burn:
             total += mean
+            square += mean[:, :, None] * mean[:, None, :]
         t = mean + np.einsum("nij,nj->ni", L, rng.standard_normal(mean.shape))
         z[observed] = _truncated_draws((t @ W.T)[observed], np.sqrt(s2), low, high, rng)
-    return total / (sweeps - burn) @ W.T
+    total /= sweeps - burn
+    spread = square / (sweeps - burn) - total[:, :, None] * total[:, None, :]
+    return total @ W.T, s2 + (V + spread).reshape(-1, k * k) @ products.T
 
 
 def _truncated_draws(mean: Array, sd: float, low: Array, high: Array, rng: np.random.Generator) -> Array:

@@ -110,6 +110,21 @@ def power_slope(x: Any, y: Any) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+def mean_and_se(values: Any) -> tuple[float, float]:
+    """Mean over repetitions and its standard error (NaN for one).
+
+    Examples
+    --------
+    >>> from colspace.experiments._core import mean_and_se
+    >>> mean_and_se([1.0, 3.0])
+    (2.0, 1.0)
+    """
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return float(values.mean()), float("nan")
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
 def standard_error(values: Any) -> float:
     """Standard error of a mean; 0 for one value.
 

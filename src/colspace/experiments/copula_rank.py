@@ -2,11 +2,16 @@
 
 Ranks 6 to 14 for continuous columns and 3 to 11 for levels; soft-impute over its penalty, nine points from
 lambda_0 to lambda_0 / 100. The line across is the rank that the imputer finds by itself.
+
+Rows whose ``what`` is "curve" judge a whole curve: ``edge_low`` and ``edge_high`` are what the error at either end has above the best
+inside (positive: the best lies inside), ``rise`` what the error at the highest rank (the least penalty) has above the best, as a share of
+it, and ``finer`` what a path of twenty penalties gains over nine.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +24,25 @@ from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_impute_path, to_levels
-from ._core import Result, Row, write
+from ._core import Result, Row, mean_and_se, write
 
-REPETITIONS = {True: 1, False: 20}
+NAME = "copula-rank"
+REPETITIONS = {True: 2, False: 20}
 SIZE: dict[str, int] = {}
 RANKS = {True: range(6, 15), False: range(3, 12)}  # continuous or not
-STEP = {True: 2, False: 1}  # of the ranks, when quick and not
+STEP = {True: 4, False: 1}  # of the ranks, when quick and not
 OURS, PAPER, PPCA, SOFT, AUTO = "copula", "copula, published EM", "PPCA", "soft-impute", "copula, rank found"
+FINER, N_FINER = "soft-impute, twenty penalties", 20
+MEASURES = ("edge_low", "edge_high", "rise", "finer")
+EMPTY: Mapping[str, Any] = {
+    "setting": "",
+    "method": "",
+    "what": "",
+    "parameter": None,
+    "error": None,
+    "se": None,
+    **{name: None for measure in MEASURES for name in (measure, f"{measure}_se")},
+}
 NOTES = (
     "NRMSE for continuous settings, mean absolute error for the others, on the missing cells.",
     "Soft-impute is drawn over log10(lambda / lambda_0), upper axis.",
@@ -46,21 +63,47 @@ def curves(name: str, seed: Any, step: int) -> dict[tuple[str, float], float]:
         found[OURS, rank] = error(CopulaImputer(rank, random_state=0).fit_transform(X))
         found[PAPER, rank] = error(CopulaImputer(rank, method="paper", random_state=0).fit_transform(X))
         found[PPCA, rank] = error(ppca(X, rank))
-    for alpha, fill in zip(ALPHAS, soft_impute_path(observed_cells(X)), strict=True):
+    cells = observed_cells(X)
+    for alpha, fill in zip(ALPHAS, soft_impute_path(cells), strict=True):
         found[SOFT, float(np.log10(alpha))] = error(fill.table())
+    finer = np.exp(np.linspace(0.0, np.log(0.01), N_FINER)).tolist()
+    found[FINER, np.nan] = min(error(fill.table()) for fill in soft_impute_path(cells, finer))
     auto = CopulaImputer(random_state=0).fit(X)
     found[AUTO, np.nan] = error(auto.transform(X))
     return found
 
 
+def curve_row(name: str, method: str, line: Mapping[float, Sequence[float]], finer: Sequence[float]) -> Row:
+    """What a whole curve shows; differences are paired by table."""
+    places = sorted(line)
+    errors = np.array([line[place] for place in places])  # places x tables
+    mean = errors.mean(axis=1)
+    inside = 1 + int(np.argmin(mean[1:-1]))
+    best = int(np.argmin(mean))
+    last = 0 if method == SOFT else -1  # the least penalty is first in order
+    found = {
+        "edge_low": errors[0] - errors[inside],
+        "edge_high": errors[-1] - errors[inside],
+        "rise": (errors[last] - errors[best]) / errors[best],
+    }
+    if method == SOFT:
+        found["finer"] = errors.min(axis=0) - np.asarray(finer)
+    error, se = mean_and_se(errors[best])
+    row: Row = {**EMPTY, "setting": name, "method": method, "what": "curve", "parameter": places[best]}
+    row |= {"error": error, "se": se, "repetitions": errors.shape[1]}
+    for key, values in found.items():
+        row[key], row[f"{key}_se"] = mean_and_se(values)
+    return row
+
+
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Measure every curve; one table and every other rank when quick, else twenty and every rank."""
+    """Measure every curve; two tables and every fourth rank when quick, else twenty and every rank."""
     repetitions, rows, summary = REPETITIONS[quick], list[Row](), list[Row]()
     seeds = np.random.SeedSequence(rng).spawn(len(COPULA_SETTINGS))
     with (
         threadpool_limits(1),
         warnings.catch_warnings(),
-        track(len(COPULA_SETTINGS) * repetitions, "copula-rank", show=progress) as advance,
+        track(len(COPULA_SETTINGS) * repetitions, NAME, show=progress) as advance,
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         for name, seed in zip(COPULA_SETTINGS, seeds, strict=True):
@@ -69,31 +112,32 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                 for key, value in curves(name, child, STEP[quick]).items():
                     found.setdefault(key, []).append(value)
                 advance()
-            here: list[Row] = [
-                {
-                    "setting": name,
-                    "method": method,
-                    "parameter": None if np.isnan(parameter) else parameter,
-                    "error": float(np.mean(values)),
-                    "repetitions": repetitions,
-                }
-                for (method, parameter), values in found.items()
-            ]
-            rows += here
-            for method in dict.fromkeys(row["method"] for row in here):
-                line = [row for row in here if row["method"] == method]
-                best = min(line, key=lambda row: row["error"])
+            for (method, parameter), values in found.items():
+                error, se = mean_and_se(values)
+                row = {**EMPTY, "setting": name, "method": method, "what": "point", "error": error, "se": se}
+                row |= {"parameter": None if np.isnan(parameter) else parameter, "repetitions": repetitions}
+                rows.append(row)
+            finer = next(values for (method, _), values in found.items() if method == FINER)
+            for method in (OURS, PAPER, PPCA, SOFT):
+                line = {place: values for (label, place), values in found.items() if label == method}
+                best = curve_row(name, method, line, finer)
+                rows.append(best)
                 summary.append(
                     {
                         "setting": name,
                         "method": method,
-                        "errors": " ".join(f"{row['error']:.3f}" for row in line),
-                        "best": f"{best['error']:.4f}",
-                        "at": "" if best["parameter"] is None else f"{best['parameter']:g}",
+                        "errors": " ".join(f"{np.mean(line[place]):.3f}" for place in sorted(line)),
+                        "best": f"{best['error']:.4f} ± {best['se']:.4f}",
+                        "at": f"{best['parameter']:g}",
                     }
                 )
-    title = "Copula imputer: error over the rank"
-    return write(Result("copula-rank", title, rows, summary, NOTES, lambda: draw(title, rows)), out)
+            alone = next(row for row in rows if row["setting"] == name and row["method"] == AUTO)
+            text = f"{alone['error']:.4f} ± {alone['se']:.4f}"
+            summary.append({"setting": name, "method": AUTO, "errors": "", "best": text, "at": ""})
+    title = "Copula imputer: error over the rank (supplement, Fig. 2)"
+    n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
+    size = f"{repetitions} tables of {n} x {p} a setting, every {STEP[quick]}. rank"
+    return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
@@ -102,24 +146,27 @@ def draw(title: str, rows: list[Row]) -> Any:
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.8), layout="constrained")
     figure.suptitle(title, fontsize="large")
     handles: list[Any] = []
+    points = [row for row in rows if row["what"] == "point"]
     for ax, name in zip(axes.T.flat, COPULA_SETTINGS, strict=False):
         above = ax.twiny()
         handles = []
         for i, method in enumerate((OURS, PAPER, PPCA, SOFT)):
-            here = [row for row in rows if row["setting"] == name and row["method"] == method]
+            here = [row for row in points if row["setting"] == name and row["method"] == method]
             axis = above if method == SOFT else ax
-            handles += axis.plot(
+            line = axis.errorbar(
                 [row["parameter"] for row in here],
                 [row["error"] for row in here],
+                yerr=[row["se"] for row in here],
                 color=COLOURS[i],
                 marker=MARKERS[i],
                 markersize=4,
                 label=method,
             )
-        auto = next(row["error"] for row in rows if row["setting"] == name and row["method"] == AUTO)
+            handles.append(line)
+        auto = next(row["error"] for row in points if row["setting"] == name and row["method"] == AUTO)
         handles.append(ax.axhline(auto, color="k", linestyle=":", linewidth=1.2, label=AUTO))
-        best = min(row["error"] for row in rows if row["setting"] == name and row["method"] == SOFT)
-        low = min(row["error"] for row in rows if row["setting"] == name)
+        best = min(row["error"] for row in points if row["setting"] == name and row["method"] == SOFT)
+        low = min(row["error"] for row in points if row["setting"] == name)
         ax.set_ylim(low - 0.15 * (best - low), best + 1.2 * (best - low))
         ax.set_title(name, fontsize="medium")
         ax.set_xlabel("rank")

@@ -4,7 +4,17 @@ Files are written beside their target under another name and renamed when whole,
 """
 
 from ._extras import require
-from ._models import check_model_target, load, save
+from ._models import NewerFileError, check_model_target, info, load, save
 from ._tables import check_table_target, read_table, write_table
 
-__all__ = ["check_model_target", "check_table_target", "load", "read_table", "require", "save", "write_table"]
+__all__ = [
+    "NewerFileError",
+    "check_model_target",
+    "check_table_target",
+    "info",
+    "load",
+    "read_table",
+    "require",
+    "save",
+    "write_table",
+]

@@ -1,11 +1,16 @@
-"""Fitted estimators in files that hold data only, no code."""
+"""Fitted estimators in files that hold data only, no code.
+
+A file is skops' zip archive with one member more, ``colspace.json``: the format's version, the versions that wrote it, the
+columns, and what the writer said about the model. Files without it, from before, load as well.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -16,36 +21,47 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from .. import __version__
 from ._extras import require
 from ._files import PathLike, check_target, replacing
 from ._text import first_line
 
+FORMAT = 1
+_HEADER = "colspace.json"
 _PACKAGES = ("colspace", "numpy", "scipy", "sklearn")
 _SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
 _ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HEADERS = 76  # bytes of a zip file that every member takes beside its content
 
 
-def save(estimator: Any, path: PathLike) -> None:
+def save(estimator: Any, path: PathLike, *, about: Mapping[str, Any] | None = None) -> None:
     """Write a fitted estimator or pipeline to a file that holds data only, no code (skops format).
 
     What `load` would refuse is refused here already: types outside colspace, numpy, scipy and
     scikit-learn, and functions without a name of their own such as lambdas.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline.
+    path : the file; replaced when the new one is whole.
+    about : what `info` gives back besides versions and columns: numbers, texts, lists and mappings of these.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> from colspace import JointReduction
     >>> from colspace.datasets import make_bilinear
-    >>> from colspace.io import load, save
+    >>> from colspace.io import info, load, save
     >>> X, y, blocks, _ = make_bilinear(500, 5, 1, rng=0)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.skops"
-    >>> save(JointReduction(1, blocks=blocks).fit(X, y), path)
+    >>> save(JointReduction(1, blocks=blocks).fit(X, y), path, about={"rows": 500})
     >>> load(path).transform(X).shape
     (500, 2)
+    >>> info(path)["estimator"], info(path)["about"]
+    ('JointReduction', {'rows': 500})
     """
     skops = check_model_target(path)
-    data = skops.dumps(_rewrite(estimator, _freeze))
+    data = _with_header(skops.dumps(_rewrite(estimator, _freeze)), _header(estimator, about))
     what = f"{type(estimator).__name__} cannot be saved"
     _check_trusted(skops.get_untrusted_types(data=data), what)
     try:
@@ -63,19 +79,112 @@ def check_model_target(path: PathLike) -> Any:
     return require("skops.io", "save", "saving estimators")
 
 
-def load(path: PathLike) -> Any:
-    """Read an estimator written by `save`.
+def _header(estimator: Any, about: Mapping[str, Any] | None) -> dict[str, Any]:
+    first = estimator
+    while hasattr(first, "steps"):
+        first = first.steps[0][1]
+    names = getattr(first, "feature_names_in_", None)
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    width = getattr(first, "n_features_in_", None)
+    return {
+        "format": FORMAT,
+        "estimator": type(last).__name__,
+        "columns": None if names is None else [str(name) for name in names],
+        "n_features": None if width is None else int(width),
+        "versions": {
+            "colspace": __version__,
+            **{
+                name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "skops")
+            },
+        },
+        "about": {} if about is None else dict(about),
+    }
 
-    Files that name any other type are refused with a TypeError, files that are damaged or were written otherwise with a
-    ValueError; both name the file. Sizes are checked before anything is unpacked: the content is never larger than the file.
+
+def _with_header(data: bytes, header: Mapping[str, Any]) -> bytes:
+    try:
+        text = json.dumps(header, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        msg = f"about={header['about']!r} cannot be written as JSON ({error}); give finite numbers, texts, lists and mappings of these"
+        raise ValueError(msg) from error
+    archive = io.BytesIO(data)
+    with ZipFile(archive, "a", ZIP_STORED) as members:
+        members.writestr(_HEADER, text)
+    return archive.getvalue()
+
+
+def info(path: PathLike) -> dict[str, Any]:
+    """What a file written by `save` says of itself; the model is not loaded.
+
+    ``estimator`` (name of the class, the last of a pipeline), ``columns`` (names at fit, or None), ``n_features``, ``versions``,
+    ``format`` and ``about``. A file from before this had a header gives ``format`` 0 and nothing else known.
     """
-    skops = require("skops.io", "save", "loading estimators")
+    data = _read(path)
+    return _sound(path, lambda: _checked_header(path, data))
+
+
+def _checked_header(path: PathLike, data: bytes) -> dict[str, Any]:
+    _check_sizes(data)
+    with ZipFile(io.BytesIO(data)) as archive:
+        if _HEADER not in archive.namelist():
+            return {
+                "format": 0,
+                "estimator": None,
+                "columns": None,
+                "n_features": None,
+                "versions": {},
+                "about": {},
+            }
+        header = json.loads(archive.read(_HEADER))
+    form = header.get("format") if isinstance(header, dict) else None
+    if not isinstance(form, int) or isinstance(form, bool) or form < 1:
+        msg = f"its header has the format {form!r}"
+        raise ValueError(msg)
+    if form > FORMAT:
+        by = header.get("versions", {}).get("colspace", "a later version")
+        msg = f"{path} was written by colspace {by} in format {form}; this is {__version__}, which reads up to {FORMAT}: upgrade colspace"
+        raise NewerFileError(msg)
+    known: dict[str, Any] = {
+        "estimator": None,
+        "columns": None,
+        "n_features": None,
+        "versions": {},
+        "about": {},
+    }
+    return {**known, **header}
+
+
+class NewerFileError(ValueError):
+    """A file written by a later version of colspace."""
+
+
+def _read(path: PathLike) -> bytes:
     if not Path(path).exists() or Path(path).is_dir():
         what = "is a directory" if Path(path).is_dir() else "does not exist"
         msg = f"{path} {what}"
         raise FileNotFoundError(msg)
-    data = Path(path).read_bytes()
-    _sound(path, lambda: _check_sizes(data))
+    return Path(path).read_bytes()
+
+
+def load(path: PathLike) -> Any:
+    """Read an estimator written by `save`.
+
+    Files that name any other type are refused with a TypeError, files that are damaged or were written otherwise with a
+    ValueError; both name the file. One of a later version of colspace says so. Sizes are checked before anything is unpacked: the
+    content is never larger than the file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colspace import CopulaImputer, load, save
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.skops"
+    >>> save(CopulaImputer(1), path)
+    >>> load(path)
+    CopulaImputer(n_components=1)
+    """
+    skops = require("skops.io", "save", "loading estimators")
+    data = _read(path)
+    _sound(path, lambda: _checked_header(path, data))
     types = _sound(path, lambda: skops.get_untrusted_types(data=data))
     _check_trusted(types, f"{path} was not loaded")
     return _sound(path, lambda: _rewrite(skops.loads(data, trusted=types), _thaw))
@@ -85,7 +194,7 @@ def _sound(path: PathLike, read: Callable[[], Any]) -> Any:
     """The outcome of ``read``; whatever zip, JSON, numpy, scipy and skops raise on a damaged file is one error."""
     try:
         return read()
-    except MemoryError:
+    except (MemoryError, NewerFileError):
         raise
     except Exception as error:
         msg = f"{path} is damaged or not a file written by colspace.io.save: {first_line(error)}"

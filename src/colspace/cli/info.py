@@ -1,0 +1,71 @@
+"""``colspace info``: what a saved model is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ._group import one_line_errors
+from ._words import in_options
+
+_SHOWN = 12
+
+
+@click.command("info")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@one_line_errors(in_options)
+def command(model: str, as_json: bool) -> None:
+    """Show what the saved MODEL is: its kind, columns, versions, the rows it was fitted on, and how good it is.
+
+    The model itself is not loaded.
+    """
+    from ..io import info
+
+    found = info(model)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    for line in _lines(model, found):
+        console.print(escape(line), soft_wrap=True)
+    quality = found["about"].get("quality")
+    if isinstance(quality, dict) and "scores" in quality:
+        from ._check import print_quality
+
+        print_quality(console, quality)
+
+
+def _lines(path: str, found: dict[str, Any]) -> list[str]:
+    if found["format"] == 0:
+        return [f"{path}: a model from before files said what they hold; colspace.load reads it"]
+    about, columns = found["about"], found["columns"]
+    lines = [
+        f"{path}: {found['estimator']}"
+        + (f", made by colspace {about['command']}" if "command" in about else "")
+    ]
+    if columns is not None:
+        more = f" and {len(columns) - _SHOWN:,} more" if len(columns) > _SHOWN else ""
+        lines.append(f"{len(columns):,} columns: {', '.join(columns[:_SHOWN])}{more}")
+    elif found["n_features"] is not None:
+        lines.append(f"{found['n_features']:,} columns without names")
+    lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in ("command", "quality")]
+    lines.append(
+        f"format {found['format']}, "
+        + ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    )
+    return lines
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

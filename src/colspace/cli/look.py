@@ -1,0 +1,123 @@
+"""``colspace look``: what tables hold, and which command fits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._files import encoding_option
+from ._group import one_line_errors
+from ._words import in_options, warnings_on_stderr
+
+if TYPE_CHECKING:
+    from ..report._profile import Profile
+
+_MOST = 40  # columns shown
+_SHOWN = 5
+
+
+@click.command("look")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@click.option("--all", "everything", is_flag=True, help=f"Show all columns, not the first {_MOST}.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@encoding_option
+@one_line_errors(in_options)
+def command(tables: tuple[str, ...], everything: bool, as_json: bool, encoding: str | None) -> None:
+    """Show what each TABLE holds: kinds of columns, ids, gaps and their pattern, copies; and the commands that fit.
+
+    \b
+    Example:
+      colspace look survey.csv
+      colspace look genes.csv diseases.csv links.csv
+    """
+    from ..io import read_table
+    from ..report._profile import advise, profile
+
+    twice = [path for path in dict.fromkeys(tables) if tables.count(path) > 1]
+    if twice:
+        msg = f"{twice[0]} is given twice; name each table once"
+        raise click.UsageError(msg)
+    with warnings_on_stderr("Note"):
+        frames = {path: read_table(path, encoding=encoding) for path in tables}
+    profiles = [profile(path, frame) for path, frame in frames.items()]
+    advice = advise(profiles, frames)
+    if as_json:
+        import json
+
+        found = {
+            "tables": [p.plain() for p in profiles],
+            "advice": [{"why": a.why, "command": a.line} for a in advice],
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    for each in profiles:
+        _print(console, each, len(each.columns) if everything else _MOST)
+    for each_advice in advice:
+        console.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
+        if each_advice.command:
+            console.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+
+
+def _print(console: Any, table: Profile, most: int) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    size = table.memory / 2**20
+    shown = Table(
+        title=escape(
+            f"{table.path}: {table.rows:,} rows, {len(table.columns):,} columns, {size:.1f} MiB in memory"
+        ),
+        title_justify="left",
+    )
+    for name in ("column", "kind"):
+        shown.add_column(name)
+    for name in ("gaps", "distinct"):
+        shown.add_column(name, justify="right")
+    shown.add_column("first")
+    for column in table.columns[:most]:
+        gaps = f"{100 * column.gaps / table.rows:.1f} %" if column.gaps else ""
+        shown.add_row(escape(column.name), column.kind, gaps, f"{column.distinct:,}", escape(column.example))
+    console.print(shown)
+    if len(table.columns) > most:
+        kinds = {c.kind: 0 for c in table.columns}
+        for column in table.columns:
+            kinds[column.kind] += 1
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        console.print(
+            f"and {len(table.columns) - most:,} more columns (--all shows them); of all: {listed}",
+            soft_wrap=True,
+        )
+    for line in _remarks(table):
+        console.print(escape(line), soft_wrap=True)
+
+
+def _remarks(table: Profile) -> list[str]:
+    """What should be known before a fit."""
+    lines = []
+    if table.gap_cells:
+        lines.append(
+            f"{table.gap_cells:,} gaps, in {table.rows_with_gaps:,} of {table.rows:,} rows. Commonest patterns:"
+        )
+        lines += [f"  {count:,} rows lack {_listed(names)}" for count, names in table.patterns]
+    if table.unseen:
+        pairs = _listed([f"{a} and {b}" for a, b in table.unseen], quoted=False)
+        lines.append(
+            f"{len(table.unseen):,} pair(s) of columns are hardly ever observed together: {pairs}; the table does not tell their correlation"
+        )
+    lines += [f"the same cells: {_listed(group)}" for group in table.same[:_SHOWN]]
+    for kind, word in (("constant", "one value only"), ("empty", "no cell at all")):
+        if names := table.of(kind):
+            lines.append(f"{word}: {_listed(names)}")
+    if table.repeated_rows:
+        lines.append(f"{table.repeated_rows:,} row(s) repeat an earlier one")
+    return lines
+
+
+def _listed(names: list[str], *, quoted: bool = True) -> str:
+    text = ", ".join(repr(name) if quoted else name for name in names[:_SHOWN])
+    return text + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")

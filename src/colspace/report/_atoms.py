@@ -1,0 +1,156 @@
+"""The report of a supervised dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..displays._dictionary import atom_order, dictionary_of
+from . import _charts
+from ._page import Figure, Part, Report, Table
+from ._shared import glance, repeat, warned
+
+MOST_WORDS = 8
+MOST_ATOMS = 30
+_SCORES = ("accuracy", "F1", "AUC", "reconstruction error")
+
+
+def atoms_report(
+    model: Any,
+    X: Any,
+    frame: Any,
+    *,
+    source: str,
+    label: str,
+    names: Sequence[str],
+    words: bool,
+    scores: dict[str, dict[str, float]],
+    held_out: int,
+    notes: Sequence[str] = (),
+    command: str = "",
+) -> Report:
+    """Scores beside NMF's, atoms with their words or columns and coefficients, covariates, and how to repeat it.
+
+    Parameters
+    ----------
+    model : fitted SupervisedDictionaryClassifier or -Regressor.
+    X : encoded rows that scale the coefficients.
+    frame : the table as it was read.
+    names : names of the columns of X.
+    words : whether the dictionary's columns are words.
+    scores : method -> measure -> value.
+    held_out : rows that the scores are of; 0 if they are of those that were fitted.
+    """
+    found = dictionary_of(model, X, list(names))
+    parts = [glance(frame, source), _scores(scores, held_out), _atoms(found, words=words)]
+    if len(found.covariate_names):
+        parts.append(_covariates(found))
+    parts += [*warned(notes), repeat(command, _python(model)), _next(words=words)]
+    what = "topics" if words else "atoms"
+    lead = f"{len(found.atoms)} {what} that rebuild {X.shape[0]:,} rows and predict {label}."
+    return Report(f"{source}: {what} that tell {label}", lead, parts)
+
+
+def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
+    rows = [[method, *(values.get(name) for name in _SCORES)] for method, values in scores.items()]
+    of = f"{held_out:,} rows held out" if held_out else "the rows that were fitted, so they flatter"
+    records = [
+        {"method": method, "measure": name, "value": values[name]}
+        for method, values in scores.items()
+        for name in _SCORES[:3]
+        if name in values
+    ]
+    alt = _charts.dots(records, label="method", value="value", group="measure", title="score")
+    return Part(
+        "Quality",
+        [f"Scores are of {of}. The reconstruction error is squared, relative to the rows' squares."],
+        [Figure(alt, "Accuracy, F1 and AUC of each method")],
+        Table(["method", *_SCORES], rows),
+        opened=True,
+    )
+
+
+def _atoms(found: Any, *, words: bool) -> Part:
+    order = [int(k) for k in atom_order(found.coefficients)]
+    rows, records = [], []
+    for k in order:
+        atom = found.atoms[k]
+        top = (-abs(atom)).argsort()[:MOST_WORDS]
+        leading = ", ".join(found.names[int(j)] for j in top if atom[j] != 0)
+        for t, target in enumerate(found.targets):
+            value = float(found.coefficients[k, t])
+            rows.append([k, target, value, leading])
+            if k in order[:MOST_ATOMS]:
+                records.append(
+                    {"atom": f"{k}: {_short(leading)}", "target": str(target), "coefficient": value}
+                )
+    noun = "words" if words else "columns"
+    spec = _charts.bars(
+        records,
+        label="atom",
+        value="coefficient",
+        title="coefficient",
+        colour="target" if len(found.targets) > 1 else "",
+    )
+    against = f" against {found.against}" if found.against else ""
+    text = [
+        f"An atom above zero speaks for {', '.join(map(str, found.targets)) if len(found.targets) == 1 else 'the class'}{against}; near zero it says nothing of the label."
+    ]
+    if found.standardised:
+        text.append("Coefficients are times the standard deviation of what they multiply.")
+    return Part(
+        "Topics" if words else "Atoms",
+        text,
+        [Figure(spec, f"Coefficient of each atom, named by its leading {noun}")],
+        Table(["atom", "target", "coefficient", f"leading {noun}"], rows),
+    )
+
+
+def _covariates(found: Any) -> Part:
+    rows = [
+        [name, str(target), float(found.covariates[j, t])]
+        for j, name in enumerate(found.covariate_names)
+        for t, target in enumerate(found.targets)
+    ]
+    rows.sort(key=lambda row: -abs(row[2]))
+    records = [
+        {"covariate": r[0], "target": r[1], "coefficient": r[2]}
+        for r in rows[: MOST_ATOMS * len(found.targets)]
+    ]
+    spec = _charts.bars(
+        records,
+        label="covariate",
+        value="coefficient",
+        title="coefficient",
+        colour="target" if len(found.targets) > 1 else "",
+    )
+    return Part(
+        "Covariates",
+        ["They help to predict and are in no atom."],
+        [Figure(spec, "Coefficient of each covariate")],
+        Table(["covariate", "target", "coefficient"], rows),
+    )
+
+
+def _short(text: str, limit: int = 46) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip(", ") + "…"
+
+
+def _python(model: Any) -> str:
+    name = type(model).__name__
+    return (
+        f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.predict_proba(X)"
+        if hasattr(model, "predict_proba")
+        else f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.predict(X)"
+    )
+
+
+def _next(*, words: bool) -> Part:
+    return Part(
+        "Next steps",
+        [
+            "Compare with NMF in the table of quality: where it predicts as well, the labels did not shape the atoms.",
+            f"Fewer atoms are easier to read; a larger xi lets the {'texts' if words else 'rows'} count more and the labels less.",
+            "colspace apply predicts the labels of new rows with a saved model.",
+        ],
+    )

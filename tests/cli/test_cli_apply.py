@@ -1,0 +1,190 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from colspace import CopulaImputer, JointReduction, PairRegressor, SupervisedDictionaryRegressor
+from colspace.cli._group import colspace
+from colspace.datasets import make_pairs
+from colspace.io import info, load, save
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(colspace, [*map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(120, 4)), columns=list("abcd"))
+    frame["y"] = frame["a"] - frame["b"] + 0.1 * rng.normal(size=120)
+    frame["who"] = [f"p{i}" for i in range(120)]
+    frame[:100].to_csv("train.csv", index=False)
+    frame[100:].to_csv("new.csv", index=False)
+    return frame[100:]
+
+
+def test_an_embedding_of_rows_kept_back(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--save", "m.skops", "-r", 1)
+    folder[["who", "d", "b", "a", "c", "y"]].to_csv("new.csv", index=False)  # any order, a column more
+    text = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv").output
+    assert "JointReduction makes an embedding: 20 rows, wrote e.csv" in text
+    found = pd.read_csv("e.csv")
+    assert list(found["who"]) == list(folder["who"])
+    assert_allclose(found.iloc[:, 1:].to_numpy(), load("m.skops").transform(folder[list("abcd")]), rtol=1e-12)
+
+
+def test_info_shows_the_fit_and_its_quality(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--save", "m.skops", "-r", 1)
+    text = " ".join(run("info", "m.skops").output.split())
+    assert "m.skops: JointReduction, made by colspace reduce" in text
+    assert "4 columns: a, b, c, d" in text
+    assert "rows: 100" in text
+    assert "on rows left out" in text
+    found = json.loads(run("info", "m.skops", "--json").output)
+    assert found == info("m.skops")
+    assert found["about"]["quality"]["scores"][0]["score"] > 0.9
+    assert found["about"]["table"] == "train.csv"
+
+
+def test_missing_columns_are_all_named(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
+    folder.rename(columns={"a": "A1", "b": "bb"})[["A1", "bb", "c", "d"]].to_csv("new.csv", index=False)
+    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    assert "2 of the 4 columns of the fit are not in the table: 'a', 'b' (is it 'bb'?)" in text
+    assert "--id" not in run("apply", "m.skops", "new.csv", "--id", "c", "--out", "e.csv", code=1).output
+
+
+def test_gaps_and_text_are_refused_as_in_the_fit(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
+    folder.assign(a=np.where(np.arange(20) < 3, np.nan, 1.0)).to_csv("new.csv", index=False)
+    assert (
+        "missing values in X in 1 column(s): 'a' (3)"
+        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    )
+    folder.assign(a="x").to_csv("new.csv", index=False)
+    assert (
+        "column(s) are not numbers: 'a'"
+        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    )
+
+
+def test_a_model_without_names_takes_columns_in_order(folder):
+    train = pd.read_csv("train.csv")
+    model = JointReduction(1).fit(train[list("abcd")].to_numpy(), train["y"])
+    save(model, "m.skops")
+    folder[["who", *"abcd"]].to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv")
+    assert_allclose(
+        pd.read_csv("e.csv").iloc[:, 1], model.transform(folder[list("abcd")].to_numpy())[:, 0], rtol=1e-12
+    )
+    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    assert "fitted on 4 columns without names and the table has 5" in text
+
+
+def test_a_filled_table_with_intervals_and_draws(folder):
+    train = pd.read_csv("train.csv")
+    model = CopulaImputer(1, random_state=0).fit(
+        train[list("abcdy")].mask(np.random.default_rng(0).random((100, 5)) < 0.1)
+    )
+    save(model, "m.skops")
+    holes = folder.copy()
+    holes.iloc[:5, 1] = np.nan
+    holes.to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "f.csv", "--intervals")
+    found, given = pd.read_csv("f.csv"), pd.read_csv("new.csv")[list("abcdy")]
+    assert_allclose(found[list("abcdy")].to_numpy(), model.transform(given).to_numpy(), rtol=1e-12)
+    lower, upper = model.interval(given, 0.95)
+    assert_allclose(found["b__lower"], lower["b"], rtol=1e-12)
+    assert_allclose(found["b__upper"], upper["b"], rtol=1e-12)
+    assert list(found["who"]) == list(folder["who"])
+    run("apply", "m.skops", "new.csv", "--out", "d.csv", "--draws", 2, "--seed", 3)
+    for i, drawn in enumerate(model.sample(given, 2, random_state=3), 1):
+        assert_allclose(pd.read_csv(f"d-{i}.csv")[list("abcdy")].to_numpy(), drawn.to_numpy(), rtol=1e-12)
+
+
+def test_labels_with_probabilities_of_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    words = {"good": ["sun", "warm", "kind"], "bad": ["rain", "cold", "mean"]}
+    label = rng.choice(list(words), 120)
+    text = [" ".join(rng.choice([*words[k], "day", "town"], 6)) for k in label]
+    frame = pd.DataFrame({"label": label, "says": text, "old": rng.normal(size=120)})
+    frame[:100].to_csv("train.csv", index=False)
+    frame[100:].drop(columns="label").to_csv("new.csv", index=False)
+    run(
+        "atoms",
+        "train.csv",
+        "-y",
+        "label",
+        "-t",
+        "says",
+        "-c",
+        "old",
+        "-r",
+        2,
+        "--out",
+        "topics",
+        "--save",
+        "m.skops",
+    )
+    assert info("m.skops")["about"]["texts"] == ["says"]
+    run("apply", "m.skops", "new.csv", "--out", "p.csv")
+    found = pd.read_csv("p.csv")
+    assert (found["label"] == frame["label"].to_numpy()[100:]).mean() > 0.8
+    model = load("m.skops")
+    assert_allclose(found[["p_bad", "p_good"]], model.predict_proba(frame[100:]), rtol=1e-12)
+    assert "atoms" in run("info", "m.skops").output
+
+
+def test_numbers_are_predicted(folder):
+    train = pd.read_csv("train.csv")
+    model = SupervisedDictionaryRegressor(2, random_state=0).fit(train[list("abcd")], train["y"])
+    save(model, "m.skops", about={"label": "y"})
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "p.csv")
+    assert_allclose(pd.read_csv("p.csv")["y"], model.predict(folder[list("abcd")]), rtol=1e-12)
+
+
+def test_partners_of_new_entities(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    A, B, Y, *_ = make_pairs(30, 20, rng=0)
+    model = PairRegressor(2, random_state=0).fit(A[:25], B, Y[:25])
+    save(model, "m.skops")
+    new = pd.DataFrame(A[25:], columns=[f"f{i}" for i in range(A.shape[1])])
+    new.insert(0, "who", [f"n{i}" for i in range(5)])
+    new.to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "--top", 3, "--out", "p.csv")
+    found = pd.read_csv("p.csv")
+    assert len(found) == 15
+    expected = model.rank(new.set_index("who"), k=3)
+    assert list(found["left"]) == list(expected["left"])
+    assert list(found["right"]) == list(expected["right"])
+
+
+def test_options_of_another_kind_of_model_are_refused(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
+    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", "--draws", 2, code=2).output
+    assert "--draws is of a model that fills gaps, and m.skops makes an embedding" in text
+
+
+@pytest.mark.parametrize("command", ["apply", "info"])
+def test_foreign_files_are_one_line(folder, command):
+    rest = ["new.csv", "--out", "e.csv"] if command == "apply" else []
+    assert (
+        "new.csv is damaged or not a file written by"
+        in run(
+            command, "new.csv", *rest[:0], *(["train.csv", "--out", "e.csv"] if rest else []), code=1
+        ).output
+    )
+    assert "no.skops does not exist" in run(command, "no.skops", *rest, code=1).output
+
+
+def test_the_table_is_never_overwritten(folder):
+    run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
+    assert "never overwritten" in run("apply", "m.skops", "new.csv", "--out", "new.csv", code=1).output

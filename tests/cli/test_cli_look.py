@@ -1,0 +1,159 @@
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from colspace.cli._group import colspace
+from colspace.report._profile import advise, column_of, profile
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(colspace, ["look", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([None, None], "empty"),
+        ([3, 3, None], "constant"),
+        ([True, False, None], "yes/no"),
+        (["no", "yes", "no"], "yes/no"),
+        ([0, 1, 1, 0], "yes/no"),
+        (["S", "M", "L", "M", "S"], "levels"),
+        ([1, 2, 3, 1, 2, 3], "levels"),
+        ([1, 2, 4, 8, 16, 3], "whole"),
+        ([0.5, 1.5, 2.5], "number"),
+        ([0.5, 1.5, 0.5, 2.5, 2.5, 1.5], "number"),
+        (["a1", "a2", "a3"], "id"),
+        ([1, 2, 3, 4], "id"),
+        ([5, 9, 2, 4], "whole"),
+        (["the cat sat there", "a dog ran far away", "birds fly south in winter"], "text"),
+        ([f"town {i // 2}" for i in range(60)], "words"),
+        (pd.to_datetime(["2020-01-01", "2020-02-01"]), "date"),
+    ],
+)
+def test_kinds_of_columns(values, kind):
+    assert column_of("x", pd.Series(values)).kind == kind
+
+
+def test_whole_numbers_are_an_id_by_their_name():
+    values = pd.Series([5, 9, 2, 4])
+    assert column_of("patient_id", values).kind == "id"
+    assert column_of("width", values).kind == "whole"
+
+
+@pytest.fixture
+def survey(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 200
+    frame = pd.DataFrame(
+        {
+            "who": [f"r{i}" for i in range(n)],
+            "g_1": rng.normal(size=n),
+            "g_2": rng.normal(size=n),
+            "d_1": rng.normal(size=n),
+            "d_2": rng.normal(size=n),
+            "flat": 1.0,
+            "note": [f"it was a day number {i}" for i in range(n)],
+            "outcome": rng.normal(size=n),
+        }
+    )
+    frame["again"] = frame["g_1"]
+    frame.loc[:99, "g_2"] = np.nan
+    frame.loc[100:, "d_2"] = np.nan
+    frame.to_csv("survey.csv", index=False)
+    return frame
+
+
+def test_gaps_copies_and_columns_that_never_meet(survey):
+    found = profile("survey.csv", survey)
+    assert (found.gap_cells, found.rows_with_gaps) == (200, 200)
+    assert found.patterns == [(100, ["d_2"]), (100, ["g_2"])]
+    assert found.unseen == [("g_2", "d_2")]
+    assert found.same == [["g_1", "again"]]
+    assert found.of("constant") == ["flat"]
+    assert found.repeated_rows == 0
+
+
+def test_equal_sums_do_not_make_copies():
+    frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "b": [2.5, 1.5, 0.5]})
+    assert profile("t", frame).same == []
+
+
+def test_the_page_names_what_matters(survey):
+    text = " ".join(run("survey.csv").output.split())
+    assert "survey.csv: 200 rows, 9 columns" in text
+    assert "100 rows lack 'd_2'" in text
+    assert "hardly ever observed together: g_2 and d_2" in text
+    assert "the same cells: 'g_1', 'again'" in text
+    assert "one value only: 'flat'" in text
+    assert "colspace impute survey.csv --out filled.csv --id who --id note" in text
+
+
+def test_commands_can_be_pasted(survey):
+    survey[["who", "g_1", "g_2", "d_1", "d_2", "outcome"]].dropna(axis=1).assign(
+        g_2=survey["g_1"] ** 2, d_2=survey["d_1"] ** 2
+    ).to_csv("full table.csv", index=False)
+    found = json.loads(run("full table.csv", "--json").output)
+    (advice,) = found["advice"]
+    command = shlex.split(advice["command"])
+    assert command[:5] == ["colspace", "reduce", "full table.csv", "--response", "outcome"]
+    assert command[5:] == ["--id", "who", "--block", "g=g_*", "--block", "d=d_*"]
+    done = CliRunner().invoke(colspace, [*command[1:], "--no-check"])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_filling_command_can_be_pasted(survey):
+    survey.to_csv("gaps.csv", index=False)
+    commands = [a["command"] for a in json.loads(run("gaps.csv", "--json").output)["advice"]]
+    fill = next(shlex.split(c) for c in commands if " impute " in c)
+    done = CliRunner().invoke(colspace, fill[1:])
+    assert done.exit_code == 0, done.output
+    assert not pd.read_csv("filled.csv")["g_2"].isna().any()
+
+
+def test_three_tables_of_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    left = pd.DataFrame(rng.normal(size=(6, 3)), columns=list("abc"))
+    left.insert(0, "gene", [f"g{i}" for i in range(6)])
+    right = pd.DataFrame(rng.normal(size=(5, 2)), columns=list("uv"))
+    right.insert(0, "disease", [f"d{i}" for i in range(5)])
+    links = pd.DataFrame({"gene": ["g1", "g1", "g2"], "disease": ["d1", "d2", "d2"]})
+    frames = {"l.csv": left, "r.csv": right, "k.csv": links}
+    advice = advise([profile(path, frame) for path, frame in frames.items()], frames)
+    assert advice[0].line == "colspace pairs --left l.csv --right r.csv --links k.csv --out partners.csv"
+
+
+def test_tables_that_share_ids(tmp_path):
+    a = pd.DataFrame({"who": ["p1", "p2", "p3"], "x": [0.5, 1.0, 2.5]})
+    b = pd.DataFrame({"who": ["p2", "p3", "p4"], "z": [0.5, 1.0, 2.5]})
+    frames = {"a.csv": a, "b.csv": b}
+    advice = advise([profile(path, frame) for path, frame in frames.items()], frames)
+    assert advice[0].why == "a.csv and b.csv share 2 ids (3 and 3): join them on the first column"
+    assert advice[0].command == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["none.csv"], "none.csv does not exist"), (["survey.csv", "survey.csv"], "is given twice")],
+)
+def test_bad_input_is_one_line(survey, arguments, message):
+    code = 2 if len(arguments) > 1 else 1
+    assert message in run(*arguments, code=code).output
+
+
+def test_many_columns_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(np.random.default_rng(0).normal(size=(4, 50)), columns=[f"c{i}" for i in range(50)]).to_csv(
+        "w.csv", index=False
+    )
+    text = " ".join(run("w.csv").output.split())
+    assert "and 10 more columns (--all shows them); of all: 50 number" in text
+    assert "c49" in run("w.csv", "--all").output

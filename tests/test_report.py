@@ -1,0 +1,245 @@
+"""Reports: one file without network, a table behind every picture, nothing of the data that runs."""
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from colspace import JointReduction, SlicedInverse, SupervisedDictionaryClassifier
+from colspace.cli._group import colspace
+from colspace.displays._dictionary import dictionary_of
+from colspace.report import Figure, Part, Report, Table, render, write_report
+from colspace.report._atoms import atoms_report
+from colspace.report._charts import _escape, intervals, scatter
+from colspace.report._reduction import MOST_LOADINGS, MOST_POINTS, reduction_report
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, text outside scripts, and the scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text, self.scripts, self.open = [], "", {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.open = (tag, dict(attrs).get("id", "")) if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag):
+        self.open = None
+
+    def handle_data(self, data):
+        if self.open is None:
+            self.text += data
+        elif self.open[0] == "script":
+            self.scripts[self.open[1]] = data
+
+    def of(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    @property
+    def specs(self):
+        return json.loads(self.scripts["specs"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(150, 20)), columns=[f"col {i}" for i in range(20)])
+    y = pd.Series(X["col 0"] - X["col 1"] + 0.1 * rng.normal(size=150), name="out.come")
+    return JointReduction(2, random_state=0).fit(X, y), X, y
+
+
+def test_the_page_has_every_part_and_a_table_behind_every_picture(fitted):
+    model, X, y = fitted
+    report = reduction_report(
+        model, X, y, source="t.csv", command="colspace reduce t.csv", notes=["y is odd"]
+    )
+    titles = [part.title for part in report.parts]
+    assert titles == [
+        "Data at a glance",
+        "Which parts spoke",
+        "Loadings",
+        "Embedding",
+        "Warnings",
+        "How to repeat it",
+        "Next steps",
+    ]
+    assert all(part.table is not None for part in report.parts if part.figures)
+    page = Page(render(report))
+    assert [p for p in page.of("div") if p.get("class") == "picture"] == [
+        p for p in page.of("div") if p.get("role") == "img" and p["aria-label"] and p["tabindex"] == "0"
+    ]
+    assert set(page.specs) == {p["id"] for p in page.of("div") if p.get("class") == "picture"}
+    assert "colspace reduce t.csv" in page.text
+    assert "y is odd" in page.text
+
+
+def test_nothing_is_fetched_and_the_file_is_small(fitted, tmp_path):
+    model, X, y = fitted
+    path = tmp_path / "r.html"
+    write_report(reduction_report(model, X, y, source="t.csv"), path)
+    assert path.stat().st_size < 3_000_000
+    page = Page(path.read_text())
+    assert not [a for _, a in page.elements if set(a) & {"src", "srcset", "data"}]
+    assert all(a["href"].startswith("#") for _, a in page.elements if "href" in a)
+    assert not page.of("link")
+    assert all("url" not in json.dumps(spec.get("data", {})) for spec in page.specs.values())
+
+
+def test_numbers_of_the_pictures_are_those_of_the_model(fitted):
+    model, X, y = fitted
+    parts = {part.title: part for part in reduction_report(model, X, y, source="t.csv").parts}
+    shown = parts["Loadings"].figures[0].spec["layer"][1]
+    records = next(iter(v for k, v in _datasets(shown, parts["Loadings"].figures[0].spec)))
+    assert len(records) == MOST_LOADINGS
+    loading = model.components_[0] * model.scale_
+    error = model.components_error_[0] * model.scale_
+    order = np.argsort(-np.abs(loading))[:MOST_LOADINGS]
+    assert [r["feature"] for r in records] == [X.columns[i] for i in order]
+    np.testing.assert_allclose([r["loading"] for r in records], loading[order])
+    np.testing.assert_allclose([r["high"] for r in records], (loading + 2 * error)[order])
+    assert [r["clear"] for r in records] == list((np.abs(loading) > 2 * error)[order])
+    table = parts["Embedding"].table
+    np.testing.assert_allclose(
+        [row[:2] for row in table.rows],
+        model.transform(X).to_numpy() if hasattr(model.transform(X), "to_numpy") else model.transform(X),
+    )
+    np.testing.assert_allclose([row[2] for row in table.rows], y)
+
+
+def _datasets(layer, spec):
+    data = layer.get("data", spec.get("data"))
+    yield "values", data["values"]
+
+
+def test_many_rows_are_sampled_and_it_says_so(fitted):
+    model, X, y = fitted
+    many = pd.concat([X] * 20, ignore_index=True)
+    parts = {p.title: p for p in reduction_report(model, many, pd.concat([y] * 20), source="t").parts}
+    assert len(parts["Embedding"].table.rows) == MOST_POINTS
+    assert "2,000 of 3,000 rows, drawn at random." in parts["Embedding"].text
+
+
+def test_a_model_without_errors_or_parts(fitted):
+    _, X, y = fitted
+    model = SlicedInverse(1, n_groups=None).fit(X, y)
+    parts = {p.title: p for p in reduction_report(model, X, y, source="t").parts}
+    assert "Which parts spoke" not in parts
+    assert len(parts["Loadings"].text) == 1
+    assert parts["Embedding"].figures[0].spec["encoding"]["y"]["field"] == "out\\.come"
+
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def test_names_and_values_of_the_data_do_not_run(fitted):
+    model, X, y = fitted
+    X = X.rename(columns={"col 0": EVIL})
+    model = JointReduction(1, random_state=0).fit(X, y.rename(EVIL))
+    page = Page(render(reduction_report(model, X, y.rename(EVIL), source=EVIL, notes=[EVIL], command=EVIL)))
+    assert len(page.of("script")) == 3
+    assert not page.of("img")
+    assert EVIL in page.text
+    figure = Figure({"title": EVIL, "x": "<!-- "}, EVIL)
+    page = Page(
+        render(
+            Report(EVIL, EVIL, [Part(EVIL, [EVIL], [figure], Table([EVIL], [[EVIL]]), code=[(EVIL, EVIL)])])
+        )
+    )
+    assert len(page.of("script")) == 3
+    assert page.specs["figure-0-0"]["title"] == EVIL
+
+
+def test_tables_are_cut_and_numbers_shortened():
+    table = Table(["a", "b"], [[i, i / 3] for i in range(250)])
+    assert (len(table.cells), table.left_out) == (200, 50)
+    assert table.cells[1] == ["1", "0.3333"]
+    assert table.numeric == [True, True]
+    assert Table(["a"], [[None], [float("nan")], ["x"], [12345]]).cells == [[""], [""], ["x"], ["12,345"]]
+    assert "50 more rows are not shown" in render(Report("t", "l", [Part("p", table=table)]))
+
+
+def test_what_json_lacks_is_null():
+    page = Page(
+        render(Report("t", "l", [Part("p", figures=[Figure({"v": [np.float64("nan"), np.int64(3)]}, "a")])]))
+    )
+    assert page.specs == {"figure-0-0": {"v": [None, 3]}}
+
+
+def test_a_page_without_pictures_needs_no_script():
+    text = render(Report("t", "l", [Part("p", ["x"])]))
+    assert "<script" not in text
+    assert len(text) < 20_000
+
+
+def test_fields_with_odd_names_are_one_field():
+    assert _escape("a.b[c]:d") == r"a\.b\[c\]\:d"
+    spec = scatter(
+        [{"a.b": 1.0, "y:1": 2.0, "k": "u"}], x="a.b", y="y:1", colour="k", classes=True, tooltip=["a.b"]
+    )
+    assert spec["encoding"]["x"]["field"] == r"a\.b"
+    assert spec["encoding"]["y"]["field"] == r"y\:1"
+    ends = intervals(
+        [{"m": "a", "v": 1.0, "e": 0.25}, {"m": "b", "v": None, "e": None}],
+        label="m",
+        value="v",
+        error="e",
+        title="t",
+    )
+    assert ends["layer"][0].get("data", ends.get("data"))["values"] == [
+        {"m": "a", "v": 1.0, "e": 0.25, "low": 0.5, "high": 1.5}
+    ]
+
+
+def test_atoms_and_covariates_with_their_coefficients():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.random((90, 7)), columns=list("abcdefg"))
+    y = np.where(X["a"] + X["g"] > 1.2, "u", np.where(X["b"] > 0.5, "v", "w"))
+    model = SupervisedDictionaryClassifier(2, covariates=["g"], random_state=0).fit(X, y)
+    scores = {"ours": {"accuracy": 0.9, "F1": 0.8, "AUC": 0.95, "reconstruction error": 0.1}}
+    report = atoms_report(
+        model, X, X, source="t", label="y", names=list(X), words=False, scores=scores, held_out=0
+    )
+    parts = {part.title: part for part in report.parts}
+    found = dictionary_of(model, X)
+    rows = {(row[0], row[1]): row for row in parts["Atoms"].table.rows}
+    assert set(rows) == {(k, t) for k in range(2) for t in "uvw"}
+    for k in range(2):
+        for t, target in enumerate("uvw"):
+            assert rows[k, target][2] == found.coefficients[k, t]
+        order = np.argsort(-np.abs(found.atoms[k]))
+        assert rows[k, "u"][3].split(", ") == [found.names[j] for j in order if found.atoms[k, j] != 0]
+    assert {row[1]: row[2] for row in parts["Covariates"].table.rows} == dict(
+        zip("uvw", found.covariates[0], strict=True)
+    )
+    assert parts["Quality"].table.rows == [["ours", 0.9, 0.8, 0.95, 0.1]]
+    assert "so they flatter" in parts["Quality"].text[0]
+
+
+def test_the_commands_write_reports(tmp_path, monkeypatch, fitted):
+    monkeypatch.chdir(tmp_path)
+    _, X, y = fitted
+    X.assign(y=y).to_csv("t.csv", index=False)
+    done = CliRunner().invoke(colspace, ["reduce", "t.csv", "-y", "y", "--report", "r.html", "-r", "1"])
+    assert done.exit_code == 0, done.output
+    assert "wrote report to r.html" in done.output
+    page = Page((tmp_path / "r.html").read_text())
+    assert "Quality on rows left out" in page.text
+    assert page.specs["figure-1-0"]["layer"]
+    labels = np.where(y > 0, "high", "low")
+    X.abs().assign(label=labels).to_csv("a.csv", index=False)
+    done = CliRunner().invoke(
+        colspace,
+        ["atoms", "a.csv", "-y", "label", "-r", "3", "--out", "out", "-c", "col 1", "--report", "a.html"],
+    )
+    assert done.exit_code == 0, done.output
+    page = Page((tmp_path / "a.html").read_text())
+    for title in ("Quality", "Atoms", "Covariates", "How to repeat it"):
+        assert title in page.text
+    for arguments in (["--report", "t.csv"], ["--report", "no/r.html"]):
+        assert CliRunner().invoke(colspace, ["reduce", "t.csv", "-y", "y", *arguments]).exit_code == 1
