@@ -68,10 +68,10 @@ def small(monkeypatch):
     monkeypatch.setattr(stein_fig2, "REPETITIONS", {True: 2})
     monkeypatch.setattr(stein_s, "WIDTHS", (5, 8))
     monkeypatch.setattr(stein_s, "LINKS", ("cyclic",))
-    monkeypatch.setattr(_stein_sim, "find_spec", lambda name: None)
     monkeypatch.setattr(stein_s, "REPETITIONS", {True: 2})
     for module in (stein_fig2, stein_s):
         monkeypatch.setattr(module, "ROWS", {True: (200, 800)})
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(stein_fig2, "LAWS", ("gaussian", "student"))
 
 
@@ -119,11 +119,18 @@ def test_error_of_a_median_is_that_of_repeated_draws():
 
 
 def test_where_one_method_overtakes_another():
-    n = (100, 400, 1600)
-    assert _stein_sim.overtaking(n, [0.5, 0.4, 0.3], [1, 1, 1]) == 100
-    assert _stein_sim.overtaking(n, [2, 1.5, 1.2], [1, 1, 1]) == np.inf
-    assert _stein_sim.overtaking(n, [0.5, 2.0, 0.5], [1, 1, 1]) == 800  # for good
-    assert _stein_sim.overtaking(n, [1, 1, 0.5], [1, 1, 1]) == 400
+    n, one = (100, 400, 1600), np.ones(3)
+    assert _stein_sim.overtaking(n, [0.5, 0.4, 0.3], one, one)[0] == 100
+    assert _stein_sim.overtaking(n, [2, 1.5, 1.2], one, one)[0] == np.inf
+    assert _stein_sim.overtaking(n, [0.5, 2.0, 0.5], one, one)[0] == 800  # for good
+    assert _stein_sim.overtaking(n, [1, 1, 0.5], one, one)[0] == 400
+    rng, error = np.random.default_rng(0), 0.05
+    drawn = [
+        _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7] + error * rng.standard_normal(2)), one, one)[0]
+        for _ in range(2000)
+    ]
+    stated = _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7]), one, [error, error])[1]
+    assert 1 <= stated / np.std(drawn) <= 1.6  # the larger error at both ends: not too small
 
 
 def test_rates_in_columns(monkeypatch):

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from ..metrics import procrustes_distance
 from ..reduction import ReducedRank, SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, StudentScore
 from ._claims import read_paper
-from ._core import Result, Row, _log_axes, below, power_slope, slope_error, write
+from ._core import Result, Row, _log_axes, below, power_slope, slope_error, standard_error, write
 
 Array = NDArray[np.float64]
 Law = Literal["gaussian", "hyperbolic", "student"]
@@ -186,11 +185,6 @@ class Networks:
         return f"The network is trained on the first {self.repetitions} repetitions, {self.epochs} epochs."
 
 
-def available(networks: Networks) -> Networks:
-    """Without torch no network is trained."""
-    return networks if find_spec("torch") is not None else Networks(0, ())
-
-
 def network_distances(
     settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]], epochs: int
 ) -> Array:
@@ -205,35 +199,40 @@ def network_distances(
 
 
 def median_error(values: Any) -> float:
-    """Standard error of a median.
+    """Standard error of a median, Maritz and Jarrett's; of fewer than four values that of a mean times sqrt(pi/2).
 
     Examples
     --------
     >>> from colspace.experiments._stein_sim import median_error
-    >>> median_error([3.0, 3.0, 3.0])
-    0.0
+    >>> median_error([3.0, 3.0, 3.0, 3.0]), round(median_error([1.0, 3.0]), 3)
+    (0.0, 1.253)
     """
-    return float(np.nan_to_num(mjci(np.asarray(values, dtype=float), prob=[0.5])[0]))
+    if len(values) < 4:
+        return standard_error(values) * float(np.sqrt(np.pi / 2))
+    return float(mjci(np.asarray(values, dtype=float), prob=[0.5])[0])
 
 
-def overtaking(n: Sequence[int], ours: Any, other: Any) -> float:
-    """The number of rows from which on ours is below the other, between places of the grid on logarithmic scales; inf if never.
+def overtaking(n: Sequence[int], ours: Any, other: Any, error: Any) -> tuple[float, float]:
+    """The number of rows from which on ours is below the other, and its standard error; infinity if it never is.
+
+    Logarithms are interpolated between places of the grid; ``error`` is that of log(other / ours) at each place.
 
     Examples
     --------
     >>> from colspace.experiments._stein_sim import overtaking
-    >>> overtaking([100, 400], [2.0, 0.5], [1.0, 1.0])
-    200.0
+    >>> overtaking([100, 400], [2.0, 0.5], [1.0, 1.0], [0.1, 0.1])
+    (200.0, 20.0)
     """
     ahead = np.log(np.asarray(other, dtype=float) / np.asarray(ours, dtype=float))
     behind = np.flatnonzero(ahead <= 0)
     if len(behind) == 0:
-        return float(n[0])
+        return float(n[0]), 0.0
     i = int(behind[-1])
     if i == len(n) - 1:
-        return float("inf")
-    share = -ahead[i] / (ahead[i + 1] - ahead[i])
-    return round(float(n[i] * (n[i + 1] / n[i]) ** share), 6)
+        return float("inf"), 0.0
+    slope = (ahead[i + 1] - ahead[i]) / np.log(n[i + 1] / n[i])
+    place = float(n[i] * np.exp(-ahead[i] / slope))
+    return round(place, 6), round(float(place * max(error[i], error[i + 1]) / slope), 6)
 
 
 def measure(
@@ -336,7 +335,10 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
         ]
         widths = [other.setting.width for other in wide]
         linear = known[line.setting, LINEAR]
-        rival = [linear.quartiles[1, linear.n.index(n)] for n in line.n]
+        at = [linear.n.index(n) for n in line.n]
+        rival = linear.quartiles[1, at]
+        spread = np.hypot(line.error / line.quartiles[1], linear.error[at] / rival)
+        place, place_error = overtaking(line.n, line.quartiles[1], rival, spread)
         for i, n in enumerate(line.n):
             row: Row = {
                 "law": law,
@@ -351,7 +353,8 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
                 "repetitions": line.repetitions,
                 "rate": line.rate,
                 "rate_se": line.rate_error,
-                "overtakes": overtaking(line.n, line.quartiles[1], rival),
+                "overtakes": place,
+                "overtakes_se": place_error,
             }
             if len(wide) > 1:
                 medians = [other.quartiles[1, i] for other in wide]

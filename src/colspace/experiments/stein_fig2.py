@@ -8,6 +8,7 @@ quick), on the first repetitions only; it needs torch.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
@@ -20,7 +21,6 @@ from ._stein_sim import (
     RESPONSES,
     Networks,
     Setting,
-    available,
     finish,
     measure,
 )
@@ -45,7 +45,7 @@ def settings() -> list[Setting]:
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure all nine panels."""
     title = f"Paper 001, Fig. 2: distance (3.1) against rows (p = {WIDTH}, q = {RESPONSES}, r = {RANK})"
-    networks = available(NETWORKS[quick])
+    networks = NETWORKS[quick] if find_spec("torch") is not None else Networks(0, ())
     rows, repetitions = ROWS[quick], REPETITIONS[quick]
     size = (
         f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"

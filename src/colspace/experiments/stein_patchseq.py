@@ -102,7 +102,7 @@ def _kernel() -> KernelScore:
 
 
 def directions(
-    X: Array, Y: Array, labelled: Any, dimensions: tuple[int, ...], *, tuned: bool = True
+    X: Array, Y: Array, labelled: Any, dimensions: tuple[int, ...], tuned: bool = True
 ) -> dict[str, Mapping[int, Array]]:
     """Method -> h -> directions; X are the cells seen, of which ``labelled`` have known features.
 
@@ -143,7 +143,7 @@ def directions(
 
 
 def split_errors(
-    X: Array, Y: Array, dimensions: tuple[int, ...], seed: Any, *, tuned: bool = True
+    X: Array, Y: Array, dimensions: tuple[int, ...], seed: Any, tuned: bool = True
 ) -> dict[tuple[str, int, int], float]:
     """(method, n2, h) -> PMSE on one split."""
     order = np.random.default_rng(seed).permutation(len(X))
@@ -154,7 +154,7 @@ def split_errors(
         warnings.filterwarnings("ignore", ".*times the kernel's largest eigenvalue", UserWarning)
         warnings.filterwarnings("ignore", "no gap after component", UserWarning)
         warnings.simplefilter("ignore", HeavyTailWarning)
-        found = directions(X[seen], Y[seen], labelled, dimensions, tuned=tuned)
+        found = directions(X[seen], Y[seen], labelled, dimensions, tuned)
     errors = {}
     for name, by_width in found.items():
         for h, V in by_width.items():

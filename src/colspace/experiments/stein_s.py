@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
@@ -14,7 +15,6 @@ from ._stein_sim import (
     RESPONSES,
     Networks,
     Setting,
-    available,
     finish,
     measure,
 )
@@ -38,7 +38,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     """Measure all panels."""
     found = settings()
     title = f"Paper 001, Figs. S1-S4: distance (3.1) against rows and columns (q = {RESPONSES}, r = {RANK})"
-    networks = available(NETWORKS[quick])
+    networks = NETWORKS[quick] if find_spec("torch") is not None else Networks(0, ())
     rows, repetitions = ROWS[quick], REPETITIONS[quick]
     size = (
         f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
