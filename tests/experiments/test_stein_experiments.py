@@ -126,10 +126,12 @@ def test_where_one_method_overtakes_another():
     assert _stein_sim.overtaking(n, [1, 1, 0.5], one, one)[0] == 400
     rng, error = np.random.default_rng(0), 0.05
     drawn = [
-        _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7] + error * rng.standard_normal(2)), one, one)[0]
+        _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7] + error * rng.standard_normal(2)), one[:2], one[:2])[
+            0
+        ]
         for _ in range(2000)
     ]
-    stated = _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7]), one, [error, error])[1]
+    stated = _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7]), one[:2], [error, error])[1]
     assert 1 <= stated / np.std(drawn) <= 1.6  # the larger error at both ends: not too small
 
 
