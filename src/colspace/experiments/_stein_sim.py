@@ -307,7 +307,7 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
                 "linewidth": 1.3,
                 "capsize": 2,
             }
-            label = f"{line.method}: {line.rate:+.2f}"
+            label = line.method + (f": {line.rate:+.2f}" if len(line.n) > 1 else "")
             ax.errorbar(line.n, middle, yerr=[middle - low, high - middle], label=label, **style)
             if line.method == f"{FIRST}, default":
                 n = np.array(line.n, dtype=float)
@@ -384,7 +384,7 @@ def finish(
             "median distance, n = " + ", ".join(map(str, line.n)): " ".join(
                 f"{v:.3f}" for v in line.quartiles[1]
             ),
-            "rate": f"{line.rate:+.2f} ± {line.rate_error:.2f}",
+            "rate": f"{line.rate:+.2f} ± {line.rate_error:.2f}" if len(line.n) > 1 else "",
             "theory": f"{RATE:+.2f}",
         }
         for line in lines
