@@ -13,6 +13,7 @@ __all__ = [
     "HeavyTailWarning",
     "HoleyReduction",
     "JointReduction",
+    "KernelPairRegressor",
     "NumericLabelsWarning",
     "PairRegressor",
     "PrincipalHessian",
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .copula import CopulaImputer
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .factor import SingularCovarianceWarning
-    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
+    from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
     from .quality import ReductionComparison, compare_reductions
     from .reduction import (
         HoleyReduction,
@@ -66,6 +67,7 @@ _HOMES = {
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",

@@ -71,11 +71,10 @@ def entity_folds(linked: Index, n_splits: int, rng: np.random.Generator) -> list
     return [np.sort(fold) for fold in np.array_split(rng.permutation(linked), n_splits)]
 
 
-def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None) -> float:
-    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank; partners count as often as they weigh.
-
-    A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
-    """
+def top_gains(
+    scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None
+) -> tuple[Array, Any]:
+    """Per row: recall at k averaged over k = 1..n_top, and whether it has partners that weigh; see `top_score`."""
     n = scores.shape[1]
     best = np.partition(scores, max(n - n_top - 1, 0), axis=1)[:, max(n - n_top - 1, 0) :]
     least = best.min(axis=1, keepdims=True)
@@ -87,9 +86,18 @@ def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Arra
     gain = np.maximum(0.0, 1.0 - (above + (tied - 1) / 2) / n_top)
     gain[own < least[rows, 0]] = 0.0
     weight = np.ones(len(rows)) if weight is None else weight
-    count = np.bincount(rows, weights=weight)
-    each = np.bincount(rows, weights=weight * gain)[count > 0] / count[count > 0]
-    return float(np.mean(each))
+    count = np.bincount(rows, weights=weight, minlength=len(scores))
+    total = np.bincount(rows, weights=weight * gain, minlength=len(scores))
+    return total / np.where(count > 0, count, 1.0), count > 0
+
+
+def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None) -> float:
+    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank; partners count as often as they weigh.
+
+    A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
+    """
+    gain, has = top_gains(scores, rows, columns, n_top, weight)
+    return float(np.mean(gain[has]))
 
 
 def squared_score(
