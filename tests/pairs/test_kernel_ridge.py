@@ -9,8 +9,9 @@ from scipy.spatial.distance import cdist, pdist
 from colspace import KernelPairRegressor
 from colspace.datasets import make_pairs
 from colspace.metrics import recall_at_k
+from colspace.pairs._climb import climb
 from colspace.pairs._links import Links
-from colspace.pairs._ridge import LowRankRidge, Ridge, climb, complete, inverse_plus, left_out, nystroem
+from colspace.pairs._ridge import LowRankRidge, Ridge, complete, inverse_plus, left_out, nystroem
 from colspace.pairs._ridge_search import search
 from colspace.pairs._ridge_tune import Point, Problem, SidePoint, Source, held_out
 from colspace.pairs._similarity import profile_kernel

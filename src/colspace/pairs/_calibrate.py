@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
+from sklearn.utils.validation import check_is_fitted
 
 Array = NDArray[np.float64]
 
@@ -32,6 +33,16 @@ def calibration(held: Iterable[Any], observed: bool) -> dict[str, Array]:
         raise ValueError(msg)
     found = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(x, y.astype(np.float64))
     return {"score": found.X_thresholds_, "probability": found.y_thresholds_}
+
+
+def require_calibration(model: Any) -> None:
+    """Refuse probabilities of a fit that has learnt none."""
+    check_is_fitted(model)
+    if not hasattr(model, "calibration_"):
+        msg = (
+            "probabilities are learnt with calibrate=True, which this fit did not have; set it and fit again"
+        )
+        raise AttributeError(msg)
 
 
 def probabilities(found: dict[str, Array], scores: Any) -> Any:

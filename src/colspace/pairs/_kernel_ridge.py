@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
-from ._calibrate import calibration, probabilities
+from ._calibrate import calibration, probabilities, require_calibration
 from ._features import (
     SIDES,
     Features,
@@ -424,7 +424,6 @@ class KernelPairRegressor(BaseEstimator):
 
     def predict_proba(self, A: Any = None, B: Any = None) -> Any:
         """Probabilities of a link for all pairs, of a fit with ``calibrate=True``; parameters as in predict."""
-        check_is_fitted(self, "dual_coef_")
         require_calibration(self)
         scores = self.predict(A, B)
         found = probabilities(self.calibration_, np.asarray(scores))
@@ -454,15 +453,6 @@ class KernelPairRegressor(BaseEstimator):
         if self.calibrate:
             table["probability"] = probabilities(self.calibration_, table["score"].to_numpy())
         return table
-
-
-def require_calibration(model: Any) -> None:
-    """Refuse probabilities of a fit that has learnt none."""
-    if not hasattr(model, "calibration_"):
-        msg = (
-            "probabilities are learnt with calibrate=True, which this fit did not have; set it and fit again"
-        )
-        raise AttributeError(msg)
 
 
 def _named(X: Any) -> bool:

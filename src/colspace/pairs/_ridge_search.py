@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._climb import climb
 from ._reduce import check_width
-from ._ridge import climb
-from ._ridge_tune import Held, Point, Problem, SidePoint, held_out, max_components
-from ._tune import top_gains
+from ._ridge_tune import Point, Problem, SidePoint, held_out, max_components
+from ._tune import Held, top_gains
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -73,6 +73,12 @@ def search(problem: Problem, ladders: dict[str, tuple[Any, ...]], start: Point) 
         point = at(places)
         if point not in found.entities:
             parts = [gains(problem, held) for held in held_out(problem, point)]
+            if not parts:
+                msg = (
+                    "folds leave nothing to learn from: there are too few links to tune by. Give bandwidth and alpha as numbers "
+                    "(also profile, n_components and shrinkage where they are used)"
+                )
+                raise ValueError(msg)
             joined = tuple(np.concatenate(one) for one in zip(*parts, strict=True))
             found.entities[point] = joined[0], joined[1], joined[2]
         return found.score(point)
@@ -157,6 +163,8 @@ def choose(problem: Problem, wish: Wish) -> tuple[Problem, Search]:
     front = _with(problem, wish, "joint" if wish.reduction == "auto" else wish.reduction)
     if wish.reduction != "auto":
         return front, _tried(front, wish)
+    if not foldable(front):
+        return plain, _tried(plain, wish)
     ways = [(one, _tried(one, wish)) for one in (plain, front)]
     # both on the same folds: leaving one out sees more entities than a fold does
     scores = []
@@ -164,6 +172,14 @@ def choose(problem: Problem, wish: Wish) -> tuple[Problem, Search]:
         judged = replace(one, by_folds=True, kept={})
         scores.append(search(judged, {}, tried.best()).score(tried.best()))
     return ways[int(np.argmax(scores))]
+
+
+def foldable(problem: Problem) -> bool:
+    """Whether there are links enough for folds."""
+    try:
+        return len(problem.folds) > 1
+    except ValueError:
+        return False
 
 
 def _with(problem: Problem, wish: Wish, reduction: str | None) -> Problem:
@@ -215,6 +231,9 @@ def _tried(problem: Problem, wish: Wish) -> Search:
     start = Point(points[0], points[1])
     if problem.reduction is not None:
         start = _reduction_start(problem, wish, start, ladders)
+    if not ladders:
+        nobody = np.zeros(0, dtype=np.intp)
+        return Search({start: (nobody, np.zeros(0), np.zeros(0))})
     return search(problem, ladders, start)
 
 

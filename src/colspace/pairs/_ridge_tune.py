@@ -16,7 +16,7 @@ from ._links import Links
 from ._reduce import Embedding, embeddings, pair_moments
 from ._ridge import LowRankRidge, Ridge, complete, inverse_plus, left_out, nystroem
 from ._similarity import Base, base_kernel, profile_kernel
-from ._tune import entity_folds
+from ._tune import Held, entity_folds
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -76,18 +76,6 @@ class Fold:
     rows: Index
     columns: Index
     hidden: Any = None  # pairs that are known, and no candidates
-
-
-@dataclass(frozen=True)
-class Held:
-    """Predictions of some left entities that did not see what they are asked: scores, and where the partners are."""
-
-    entities: Index
-    scores: Any
-    rows: Index
-    columns: Index
-    truth: Array
-    weight: Array
 
 
 @dataclass(frozen=True)

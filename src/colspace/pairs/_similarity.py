@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from .._containers import as_table
+from ..factor import eigh, fix_signs
 from ._features import TABLE, Features, check_features, check_same_columns, index_of
 from ._kernel import median_distance
 from ._links import shown
@@ -138,10 +139,6 @@ def check_similarities(S: Any, side: str) -> Features:
     if not np.mean(np.diagonal(values)) > 0:
         msg = f"{table} is zero: {_UNIT}. Give similarities above zero"
         raise ValueError(msg)
-    twice = [] if names is None else list(names[names.duplicated()].unique())
-    if twice:
-        msg = f"{len(twice)} entities stand twice in {table}: {shown(twice)}; keep one row and column of each"
-        raise ValueError(msg)
     return Features(values, names, None)
 
 
@@ -160,6 +157,14 @@ def check_new_similarities(S: Any, side: str, n: int, entities: Any) -> Features
     names = index_of(S)
     _check_finite(values, table, names)
     return Features(values, names, None)
+
+
+def principal_coordinates(S: Array, most: int = 200) -> tuple[Array, Array]:
+    """Leading coordinates X of entities with X X' = S, and the matrix that makes those of others of their similarities."""
+    values, vectors = eigh(S, min(most, len(S)), what="the similarities")
+    kept = values > 1e-10 * values[-1]
+    values, vectors = values[kept][::-1], fix_signs(vectors[:, kept][:, ::-1])
+    return vectors * np.sqrt(values), vectors / np.sqrt(values)
 
 
 def check_side(X: Any, side: str, metric: str) -> Features:
