@@ -10,6 +10,7 @@ from colspace import KernelPairRegressor
 from colspace.datasets import make_pairs
 from colspace.metrics import recall_at_k
 from colspace.pairs._climb import climb
+from colspace.pairs._kernel_tables import read_tables
 from colspace.pairs._links import Links
 from colspace.pairs._ridge import LowRankRidge, Ridge, complete, inverse_plus, left_out, nystroem
 from colspace.pairs._ridge_search import search
@@ -38,6 +39,10 @@ def table():
 
 def model(**kw):
     return KernelPairRegressor(**{"bandwidth": 0.8, "alpha": (ALPHA, BETA), "reduction": None, **kw})
+
+
+def tables(A, B):
+    return tuple(read_tables(X, side, "gaussian", False)[0] for X, side in ((A, "left"), (B, "right")))
 
 
 def smoothers(A, B):
@@ -102,9 +107,7 @@ def test_the_search_uses_what_is_left_out(table, target):
     A, B, Y = table
     K, L = gaussian(A), gaussian(B)
     fitted = model(target=target, n_top=4)
-    problem, _ = fitted._problem(
-        fitted._read(A, "left"), fitted._read(B, "right"), Links(sparse.csr_array(Y))
-    )
+    problem, _ = fitted._problem(*tables(A, B), Links(sparse.csr_array(Y)))
     sides = [SidePoint(0.8, a, (1.0,), 0.0) for a in (ALPHA, BETA)]
     point = Point(*(sides[::-1] if target == "new-right" else sides))
     (held,) = held_out(problem, point)
@@ -350,7 +353,7 @@ def test_the_search_takes_the_best_point_it_saw():
     best = int(np.argmax(results["mean_score"]))
     assert results["alpha_left"][best] == found.alpha_["left"]
     assert results["bandwidth_right"][best] == found.bandwidth_["right"]
-    problem, _ = found._problem(found._read(A, "left"), found._read(B, "right"), Links(Y))
+    problem, _ = found._problem(*tables(A, B), Links(Y))
     point = Point(*(SidePoint(found.bandwidth_[s], found.alpha_[s], (1.0,), 0.0) for s in ("left", "right")))
     assert search(problem, {}, point).score(point) == pytest.approx(results["mean_score"][best])
 

@@ -14,22 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
-from .._validation import warn_constant
 from ._calibrate import calibration, probabilities, require_calibration
 from ._features import (
     SIDES,
     Features,
     check_same_names,
     embedded,
-    fill_with,
-    filled,
-    refuse_overflow,
     sides,
     unpack,
 )
 from ._kernel import CHUNK
+from ._kernel_tables import metrics_of, read_new_tables, read_tables
 from ._links import Links, check_links
-from ._ranking import assemble, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
+from ._quality import quality
+from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
 from ._reduce import Embedding
 from ._ridge import TARGETS
 from ._ridge_search import Search, Wish, choose, numbers
@@ -46,7 +44,7 @@ from ._ridge_tune import (
     kernel_of,
     transposed,
 )
-from ._similarity import METRICS, Base, check_new_side, check_side, profile_kernel
+from ._similarity import METRICS, Base, profile_kernel
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -193,16 +191,22 @@ class KernelPairRegressor(BaseEstimator):
         Y, mask, sample_weight : as in `PairRegressor.fit`
         """
         A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
-        left, right = self._read(A, "left"), self._read(B, "right")
+        left, lefts = read_tables(A, "left", self.metric, self.impute)
+        right, rights = read_tables(B, "right", self.metric, self.impute)
+        self.imputers_ = {"left": lefts, "right": rights}
         for table, what in ((Y, "Y"), (mask, "mask"), (sample_weight, "sample_weight")):
             check_same_names(table, left[0], right[0], what)
         links = check_links(Y, mask, (len(left[0].values), len(right[0].values)), sample_weight)
-        problem, found = choose(*self._problem(left, right, links))
-        point = found.best()
+        choice = choose(*self._problem(left, right, links))
+        problem, point = choice.best()
         for name in ("cv_results_", "calibration_", "_kept"):
             self.__dict__.pop(name, None)
+        found = next(tried for way, tried in choice.ways if way is problem)
         if len(found.entities) > 1:
             self.cv_results_ = _results(found, self.target == "new-right")
+        for way, _ in choice.ways:
+            way.kept.clear()
+        self._choice = choice
         self._store(problem, point, left, right, links)
         if self.calibrate:
             self.calibration_ = calibration(held_out(problem, point), links.mask is not None)
@@ -211,7 +215,7 @@ class KernelPairRegressor(BaseEstimator):
     def _problem(self, left: list[Features], right: list[Features], links: Links) -> tuple[Problem, Wish]:
         """What is to be fitted, and what is given; new right entities are new left ones seen from the other side."""
         sources = [
-            Source(tuple(X.values for X in found), self._broadcast(side, len(found)))
+            Source(tuple(X.values for X in found), metrics_of(self.metric, side, len(found)))
             for side, found in zip(SIDES, (left, right), strict=True)
         ]
         marks = [self._landmarks(len(source)) for source in sources]
@@ -275,63 +279,6 @@ class KernelPairRegressor(BaseEstimator):
         self.embedding_ = {side: _plain(f) for side, f in zip(SIDES, pair, strict=True)}
         self.Y_, self.mask_, self.extra_ = links.Y.copy(), links.mask, links.extra
 
-    # -------------------------------------------------------------------------------------------- reading
-
-    def _metrics(self, side: str) -> tuple[str, ...]:
-        given = self.metric[side] if isinstance(self.metric, dict) and side in self.metric else self.metric
-        names = (given,) if isinstance(given, str) else given
-        if isinstance(names, dict) or not names or not all(name in METRICS for name in names):
-            msg = (
-                f"metric={self.metric!r} must be one of {', '.join(METRICS)}, a list of some, or a dict of 'left' and 'right' "
-                "to one or a list"
-            )
-            raise ValueError(msg)
-        return tuple(names)
-
-    def _tables(self, X: Any, side: str) -> list[tuple[Any, str]]:
-        """Tables of a side with a metric each."""
-        metrics = self._metrics(side)
-        several = isinstance(X, list | tuple) and bool(X) and all(np.ndim(table) == 2 for table in X)
-        tables = list(X) if several else [X] * len(metrics)
-        metrics = metrics * len(tables) if len(metrics) == 1 else metrics
-        if len(metrics) != len(tables):
-            msg = (
-                f"metric={self.metric!r} names {len(metrics)} kernels, but the {side} side has {len(tables)} tables; give one "
-                "metric for all or one for each"
-            )
-            raise ValueError(msg)
-        return list(zip(tables, metrics, strict=True))
-
-    def _read(self, X: Any, side: str) -> list[Features]:
-        """Tables of one side, checked, of the same entities."""
-        found: list[Features] = []
-        imputers = []
-        for table, metric in self._tables(X, side):
-            imputer = None
-            if self.impute and metric != "precomputed":
-                table, imputer = filled(table, side)
-            one = check_side(table, side, metric)
-            if metric != "precomputed":
-                refuse_overflow(one, side)
-                warn_constant(np.ptp(one.values, axis=0), one.columns or range(one.values.shape[1]))
-            if found and len(one.values) != len(found[0].values):
-                sizes = f"{len(found[0].values)} and {len(one.values)}"
-                msg = f"the tables of the {side} side have {sizes} entities; give the same entities in each"
-                raise ValueError(msg)
-            if found and list(one.labels()) != list(found[0].labels()) and one.names is not None:
-                msg = f"the tables of the {side} side name different entities, or in another order; sort them alike"
-                raise ValueError(msg)
-            found.append(one)
-            imputers.append(imputer)
-        if not hasattr(self, "imputers_") or side == "left":
-            self.imputers_: dict[str, list[Any]] = {}
-        self.imputers_[side] = imputers
-        return found
-
-    def _broadcast(self, side: str, n: int) -> tuple[str, ...]:
-        metrics = self._metrics(side)
-        return metrics * n if len(metrics) == 1 else metrics
-
     # -------------------------------------------------------------------------------------------- predicting
 
     def _kernel(self, X: Any, side: str) -> tuple[Any, Index, Array]:
@@ -343,7 +290,8 @@ class KernelPairRegressor(BaseEstimator):
             names, places = self.entities_[side], np.arange(n)
             seen = [base.values for base in bases]
         else:
-            found = self._read_new(X, side)
+            like = list(zip(self.n_features_[side], self.feature_names_[side], strict=True))
+            found = read_new_tables(X, side, self.metric, self.imputers_[side], n, like, self.entities_[side])
             names = found[0].names
             places = places_of(names, self.entities_[side], len(found[0].values))
             fields = self.embedding_[side]
@@ -363,25 +311,6 @@ class KernelPairRegressor(BaseEstimator):
         table = scores if side == "left" else sparse.csr_array(scores.T)
         return np.asarray(profile_kernel(table, np.maximum(places, 0), basis) * (places >= 0)[:, None])
 
-    def _read_new(self, X: Any, side: str) -> list[Features]:
-        n = self.Y_.shape[SIDES.index(side)]
-        given = self._tables(X, side)
-        if len(given) != len(self.n_features_[side]):
-            msg = f"the {side} side has {len(given)} tables, but fit had {len(self.n_features_[side])}; give as many"
-            raise ValueError(msg)
-        found: list[Features] = []
-        for k, (table, metric) in enumerate(given):
-            imputer = self.imputers_[side][k]
-            if imputer is not None:
-                table = fill_with(imputer, table)
-            like = self.n_features_[side][k], self.feature_names_[side][k]
-            one = check_new_side(table, side, metric, n, like, self.entities_[side])
-            if found and len(one.values) != len(found[0].values):
-                msg = f"the tables of the {side} side have {len(found[0].values)} and {len(one.values)} rows; give the same entities"
-                raise ValueError(msg)
-            found.append(one)
-        return found
-
     def _right(self, B: Any) -> tuple[Any, Index, Array]:
         """Names and places of right entities, and the coefficients times their kernels; kept for those of fit."""
         if B is not None:
@@ -394,8 +323,27 @@ class KernelPairRegressor(BaseEstimator):
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        state.pop("_kept", None)  # can be made again
+        for name in ("_kept", "_choice"):  # can be made again
+            state.pop(name, None)
         return state
+
+    def held_out_quality(self, k: int = 10) -> Any:
+        """What this fit is worth on entities (or links) left out, free from the tuning, beside simple rivals.
+
+        Entities with links fall into two halves; those of each are predicted, everyone left out in turn, with the
+        settings that are best on the other half. Needs the fit of this session: a saved model has not kept its data.
+
+        Returns
+        -------
+        DataFrame with the columns method, recall (at k) and average precision, means over entities of the side that the
+        target calls new (the left one for "new-both" and "entries"); with a mask method and error (root mean squared)
+        """
+        check_is_fitted(self, "dual_coef_")
+        if "_choice" not in self.__dict__:
+            msg = "held_out_quality needs the data of the fit, which a model from a file does not hold; fit again"
+            raise AttributeError(msg)
+        check_k(k, None)
+        return require_pandas("held_out_quality").DataFrame(quality(self._choice, int(k)))
 
     def _blocks(self, K: Array, half: Array) -> Iterator[tuple[slice, slice, Array]]:
         rows = min(_ROWS, max(1, CHUNK // max(half.shape)))

@@ -150,28 +150,39 @@ def numbers(name: str, given: Any) -> tuple[float | None, float | None]:
     return float(pair[0]), float(pair[1])
 
 
-def choose(problem: Problem, wish: Wish) -> tuple[Problem, Search]:
-    """The problem as it is to be fitted, with or without reduction, and the points tried."""
+@dataclass(frozen=True)
+class Choice:
+    """Problems with and without reduction, the points tried for each, and what folds say of the best of both."""
+
+    ways: list[tuple[Problem, Search]]
+    judged: tuple[Search, ...] = ()
+
+    def best(self, part: Any = None) -> tuple[Problem, Point]:
+        """The problem to fit and its point, as all left entities have it or those of a part."""
+        way = int(np.argmax([one.score(one.best(), part) for one in self.judged])) if self.judged else 0
+        problem, tried = self.ways[way]
+        return problem, tried.best(part)
+
+
+def choose(problem: Problem, wish: Wish) -> Choice:
+    """What was tried: the problem with or without reduction, or both."""
     plain = _with(problem, wish, None)
     if wish.reduction is None:
-        return plain, _tried(plain, wish)
+        return Choice([(plain, _tried(plain, wish))])
     if not all(len(s.tables) == 1 and s.metrics[0] != "precomputed" for s in (problem.left, problem.right)):
         if wish.reduction == "auto":
-            return plain, _tried(plain, wish)
+            return Choice([(plain, _tried(plain, wish))])
         msg = f"reduction={wish.reduction!r} takes one table of features a side, not several or similarities; use None"
         raise ValueError(msg)
     front = _with(problem, wish, "joint" if wish.reduction == "auto" else wish.reduction)
     if wish.reduction != "auto":
-        return front, _tried(front, wish)
+        return Choice([(front, _tried(front, wish))])
     if not foldable(front):
-        return plain, _tried(plain, wish)
+        return Choice([(plain, _tried(plain, wish))])
     ways = [(one, _tried(one, wish)) for one in (plain, front)]
     # both on the same folds: leaving one out sees more entities than a fold does
-    scores = []
-    for one, tried in ways:
-        judged = replace(one, by_folds=True, kept={})
-        scores.append(search(judged, {}, tried.best()).score(tried.best()))
-    return ways[int(np.argmax(scores))]
+    judged = [search(replace(one, by_folds=True, kept={}), {}, tried.best()) for one, tried in ways]
+    return Choice(ways, tuple(judged))
 
 
 def foldable(problem: Problem) -> bool:
@@ -234,7 +245,9 @@ def _tried(problem: Problem, wish: Wish) -> Search:
     if not ladders:
         nobody = np.zeros(0, dtype=np.intp)
         return Search({start: (nobody, np.zeros(0), np.zeros(0))})
-    return search(problem, ladders, start)
+    # one fold of a large table has entities enough to climb by
+    few = 1 if problem.by_folds and problem.precision == np.float32 else None
+    return search(replace(problem, n_folds=few), ladders, start)
 
 
 def _reduction_start(problem: Problem, wish: Wish, start: Point, ladders: dict[str, Any]) -> Point:

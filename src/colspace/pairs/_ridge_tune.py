@@ -92,6 +92,7 @@ class Problem:
     landmarks: tuple[int | None, int | None] = (None, None)
     seed: int = 0
     by_folds: bool = False
+    n_folds: int | None = None
     kept: dict[str, OrderedDict[Any, Any]] = field(default_factory=dict)
 
     @property
@@ -252,7 +253,7 @@ def held_out(problem: Problem, point: Point) -> Iterator[Held]:
     out; otherwise (directions or kernels made of the links, gaps, weights) by fits to folds.
     """
     if problem.by_folds:
-        for number, fold in enumerate(problem.folds):
+        for number, fold in enumerate(problem.folds[: problem.n_folds]):
             yield _held_fold(problem, fold, number, point)
         return
     whole = problem.keep("whole", None, lambda: _whole(problem))
@@ -335,7 +336,7 @@ def _folds(problem: Problem) -> Iterator[Fold]:
         train = np.setdiff1d(everyone[0], part)
         columns = everyone[1] if others is None else others[k]
         right = everyone[1] if others is None else np.setdiff1d(everyone[1], columns)
-        test = np.sort(rng.permutation(part)[: max(1, HELD_OUT // problem.cv)])
+        test = np.sort(rng.permutation(part)[: HELD_OUT // 2])
         rows, places = pattern[test][:, columns].tocoo().coords
         seen = links.rows(train)
         if others is not None:
