@@ -8,13 +8,14 @@ from scipy.spatial.distance import cdist, pdist
 
 from colspace import KernelPairRegressor
 from colspace.datasets import make_pairs
-from colspace.metrics import recall_at_k
+from colspace.metrics import average_precision_by_entity, recall_at_k
 from colspace.pairs._climb import climb
 from colspace.pairs._kernel_tables import read_tables
 from colspace.pairs._links import Links
 from colspace.pairs._ridge import LowRankRidge, Ridge, complete, inverse_plus, left_out, nystroem
 from colspace.pairs._ridge_search import search
 from colspace.pairs._ridge_tune import Point, Problem, SidePoint, Source, held_out
+from colspace.pairs._rivals import alternating_least_squares, neighbours
 from colspace.pairs._similarity import profile_kernel
 
 ALPHA, BETA = 0.7, 0.3
@@ -201,7 +202,7 @@ def test_profiles_by_brute_force(table):
 
 
 @pytest.mark.parametrize(
-    ("target", "sides"), [("entries", "both"), ("new-left", "right"), ("new-right", "left"), ("new-both", "")]
+    ("target", "sides"), [("entries", "both"), ("new-left", "right"), ("new-right", "left")]
 )
 def test_profiles_serve_entities_that_keep_their_links(table, target, sides):
     A, B, Y = table
@@ -238,7 +239,7 @@ def test_given_similarities_are_the_kernels(table):
     A, B, Y = table
     K, L = gaussian(A), gaussian(B)
     features = model().fit(A, B, Y)
-    given = model(metric="precomputed").fit(3 * K, L, Y)  # a unit of similarity is none
+    given = model(metric="precomputed", bandwidth="auto").fit(3 * K, L, Y)  # a unit of similarity is none
     np.testing.assert_allclose(
         given.predict(3 * gaussian(A, A[:2] + 0.5)), features.predict(A[:2] + 0.5), rtol=1e-9
     )
@@ -258,7 +259,7 @@ def test_other_kernels_by_hand(table, metric):
             else X / np.linalg.norm(X, axis=1)[:, None]
         )
         kernels.append(V @ V.T / np.mean(np.sum(V**2, axis=1)))
-    found = model(metric=metric).fit(A, B, Y).predict()
+    found = model(metric=metric, bandwidth="auto").fit(A, B, Y).predict()
     np.testing.assert_allclose(found, refit(*kernels, Y, *kernels), rtol=1e-9, atol=1e-12)
 
 
@@ -317,7 +318,7 @@ def test_folds_are_refits(how):
             # standardisation is that of all entities
             Z = [(X - X.mean(axis=0)) / X.std(axis=0) for X in (A, B)] if reduction is None else [A, B]
             if reduction is None:
-                fitted = same.set_params(metric="precomputed").fit(
+                fitted = same.set_params(metric="precomputed", bandwidth="auto").fit(
                     gaussian(A, h=0.7)[np.ix_(rows, rows)],
                     gaussian(B, h=0.7),
                     links.Y[rows],
@@ -376,3 +377,107 @@ def test_reduction_helps_where_few_directions_matter_and_auto_finds_out():
         KernelPairRegressor(n_top=20, reduction="auto", n_components=1).fit(X, X[:90], waves).reduction_
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shrinkage": 0.1}, "shrinkage=0.1 belongs to reduction='joint', got reduction=None"),
+        ({"shrinkage": 0.1, "reduction": "pca"}, "got reduction='pca'"),
+        ({"n_components": 2}, "n_components=2 belongs to a reduction"),
+        (
+            {"metric": "cosine"},
+            r"bandwidth=\(0.8, 0.8\) belongs to Gaussian kernels, got metric \['cosine'\]",
+        ),
+        ({"target": "new-both", "profile": 0.5}, "profile=0.5 is of entities with links"),
+        ({"reduction": "joint", "metric": ("gaussian", "linear")}, "takes one table of features a side"),
+        ({"reduction": "joint", "n_components": 3}, "A has 3 features and B 2; use at most 2"),
+        ({"metric": ("gaussian", "linear", "cosine")}, "names 3 kernels, but the left side has 2 tables"),
+    ],
+)
+def test_settings_that_would_do_nothing(table, options, message):
+    A, B, Y = table
+    with pytest.raises(ValueError, match=message):
+        model(**options).fit([A, A] if "names 3" in message else A, B, Y)
+
+
+def test_tables_of_a_side_have_the_same_entities(table):
+    A, B, Y = table
+    with pytest.raises(ValueError, match="the tables of the left side have 12 and 11 entities"):
+        model().fit([A, A[:11]], B, Y)
+    frame = pd.DataFrame(A, index=[f"d{i}" for i in range(12)])
+    with pytest.raises(
+        ValueError, match="tables of the left side name different entities, or in another order"
+    ):
+        model().fit([frame, frame[::-1]], B, Y)
+    found = model().fit([frame, 2 * frame], B, Y)
+    assert found.predict([frame[:2], frame[:2]]).index.tolist() == ["d0", "d1"]
+
+
+def test_quality_is_free_from_the_tuning():
+    A, B, Y, _ = make_pairs(120, 80, 6, 2, rng=0)
+    fixed = KernelPairRegressor(bandwidth=0.7, alpha=(4.0, 0.5), reduction=None).fit(A, B, Y)
+    found = fixed.held_out_quality(10).set_index("method")
+    K, L = gaussian(A, h=0.7), gaussian(B, h=0.7)
+    left, right = (Ridge(inverse_plus(M, a), a) for M, a in ((K, 4.0), (L, 0.5)))
+    scores = left_out(left, right, Y, np.arange(120), "new-left")
+    assert found.loc["kernel ridge", "recall"] == pytest.approx(recall_at_k(Y, scores, 10))
+    assert found.loc["kernel ridge", "average precision"] == pytest.approx(
+        average_precision_by_entity(Y, scores)
+    )
+    popular = Y.sum(axis=0) - Y.toarray()
+    assert found.loc["popularity", "recall"] == pytest.approx(recall_at_k(Y, popular, 10))
+    # tuned: each half by the settings that are best on the other
+    tuned = KernelPairRegressor(reduction=None, n_top=10).fit(A, B, Y)
+    way, tried = tuned._choice.ways[0]
+    half = np.random.default_rng(way.seed).permutation(120) % 2 == 0
+    each = np.zeros(120)
+    for part in (half, ~half):
+        point = max(tried.entities, key=lambda p: tried.score(p, ~part))
+        (held,) = held_out(way, point)
+        each[part] = recall_at_k(Y, held.scores, 10, per_entity=True)[part]
+    assert tuned.held_out_quality(10)["recall"][0] == pytest.approx(each.mean())
+    again = KernelPairRegressor()
+    again.__setstate__(tuned.__getstate__())
+    with pytest.raises(AttributeError, match="a model from a file does not hold"):
+        again.held_out_quality()
+
+
+@pytest.mark.parametrize("target", ["new-right", "new-both", "entries"])
+def test_quality_of_other_targets(target):
+    A, B, Y, _ = make_pairs(90, 60, 5, 2, rng=0)
+    found = KernelPairRegressor(target, n_top=10, cv=2).fit(A, B, Y).held_out_quality(10).set_index("method")
+    assert ("alternating least squares" in found.index) == (target == "entries")
+    assert (found.loc["kernel ridge"] > 1.2 * found.loc["popularity"]).all()
+    assert found.notna().all().all()
+    observed = KernelPairRegressor(target, bandwidth=0.7, alpha=0.5, reduction=None, profile=0.0, cv=2)
+    scores = np.tanh(A[:, :2] @ B[:, :2].T)
+    errors = observed.fit(A, B, scores, np.random.default_rng(0).random(Y.shape) < 0.6).held_out_quality()
+    assert errors["method"].tolist() == ["kernel ridge", "mean"]
+    assert errors["error"][0] < errors["error"][1]
+
+
+def test_rivals_by_hand():
+    rng = np.random.default_rng(0)
+    S, T = (X @ X.T for X in (rng.random((7, 3)), rng.random((5, 3))))
+    Y = sparse.csr_array(np.where(rng.random((7, 5)) < 0.5, 1.0, 0.0))
+    dense = Y.toarray()
+    left = np.zeros((7, 7))
+    for i in range(7):
+        order = [p for p in np.argsort(-S[i]) if p != i][:2]
+        left[i, order] = S[i, order] / S[i, order].sum()
+    right = np.zeros((5, 5))
+    for j in range(5):
+        order = [q for q in np.argsort(-T[j]) if q != j][:2]
+        right[j, order] = T[j, order] / T[j, order].sum()
+    rows = np.array([1, 4])
+    np.testing.assert_allclose(neighbours(S, T, Y, rows, "new-left", 2), (left @ dense)[rows])
+    np.testing.assert_allclose(neighbours(S, T, Y, rows, "new-both", 2), (left @ dense @ right.T)[rows])
+    both = (left @ dense + dense @ right.T)[rows] / 2
+    np.testing.assert_allclose(neighbours(S, T, Y, rows, "entries", 2), both)
+    U, V = alternating_least_squares(Y, 2, 0.3, 4.0, rounds=400)
+    weight = 1 + 4.0 * dense
+    for one, other, W, table in ((U, V, weight, dense), (V, U, weight.T, dense.T)):
+        for i in range(len(one)):  # each row is its ridge regression
+            gram = other.T @ (other * W[i][:, None]) + 0.3 * np.eye(2)
+            np.testing.assert_allclose(one[i], np.linalg.solve(gram, other.T @ (W[i] * table[i])), atol=1e-5)

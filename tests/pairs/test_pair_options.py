@@ -102,7 +102,7 @@ def test_similarities_as_principal_coordinates(data):
 def test_bad_similarities(make, data):
     A, B, Y = data
     S, T = A @ A.T, B @ B.T
-    model = make(metric="precomputed")
+    model = make(metric="precomputed", **({} if make is nadaraya else {"bandwidth": "auto"}))
     with pytest.raises(ValueError, match=r"A has shape \(40, 5\).*square table"):
         model.fit(A, T, Y)
     odd = S.copy()

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 BANDWIDTHS = tuple(float(f"{2 ** (k / 2):.3g}") for k in range(-7, 6))  # of the median distance
-ALPHAS = tuple(2.0**k for k in range(-8, 11))  # kernels have a mean diagonal of one
+ALPHAS = tuple(2.0**k for k in range(-8, 8))  # kernels have a mean diagonal of one
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of one kernel among several
 PROFILES = (0.0, 0.25, 0.5, 0.75, 0.9)
 COMPONENTS = (10, 25, 50, 100, 200)
@@ -164,8 +164,25 @@ class Choice:
         return problem, tried.best(part)
 
 
+def refuse_unused(problem: Problem, wish: Wish) -> None:
+    """Refuse settings that are given and would do nothing."""
+    metrics = {name for source in (problem.left, problem.right) for name in source.metrics}
+    if wish.reduction in (None, "pca") and wish.shrinkage is not None:
+        msg = f"shrinkage={wish.shrinkage:g} belongs to reduction='joint', got reduction={wish.reduction!r}; leave it at 'auto'"
+    elif wish.reduction is None and wish.n_components is not None:
+        msg = f"n_components={wish.n_components} belongs to a reduction, got reduction=None; leave it at 'auto', or reduce"
+    elif wish.bandwidth != (None, None) and "gaussian" not in metrics:
+        msg = f"bandwidth={wish.bandwidth} belongs to Gaussian kernels, got metric {sorted(metrics)}; leave it at 'auto'"
+    elif wish.profile and problem.target == "new-both":
+        msg = f"profile={wish.profile:g} is of entities with links, which target='new-both' has none of; leave it at 'auto'"
+    else:
+        return
+    raise ValueError(msg)
+
+
 def choose(problem: Problem, wish: Wish) -> Choice:
     """What was tried: the problem with or without reduction, or both."""
+    refuse_unused(problem, wish)
     plain = _with(problem, wish, None)
     if wish.reduction is None:
         return Choice([(plain, _tried(plain, wish))])
