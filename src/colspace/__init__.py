@@ -13,6 +13,7 @@ __all__ = [
     "HeavyTailWarning",
     "HoleyReduction",
     "JointReduction",
+    "KernelPairRegressor",
     "NumericLabelsWarning",
     "PairRegressor",
     "PrincipalHessian",
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .factor import SingularCovarianceWarning
     from .io import load, save
-    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
+    from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
     from .quality import ReductionComparison, compare_reductions
     from .reduction import (
         HoleyReduction,
@@ -69,6 +70,7 @@ _HOMES = {
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",

@@ -228,6 +228,27 @@ PLANS = {
         calls=("predict", "rank", "transform"),
         pairs=True,
     ),
+    "KernelPairRegressor": Plan(
+        colspace.KernelPairRegressor,
+        {
+            "target": (["new-left", "new-right", "new-both", "entries"], ["new"]),
+            "metric": (["gaussian", "linear", ("gaussian", "cosine")], ["euclidean", (), {"top": "linear"}]),
+            "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),
+            "reduction": (["auto", None, "joint", "pca"], ["cca"]),
+            "n_components": (["auto", 1], [0, 99]),
+            "shrinkage": (["auto", 0.1, 1.0], [-1, 2.0]),
+            "n_landmarks": (["auto", None, 3], [0]),
+            "impute": ([False], ["yes"]),
+            "calibrate": ([False, True], ["yes"]),
+            "cv": ([2, 3], [1, 99]),
+            "n_top": ([1, 5], [0]),
+        },
+        always={"reduction": None},
+        calls=("predict", "rank"),
+        pairs=True,
+    ),
     "BilinearPairRegressor": Plan(
         colspace.BilinearPairRegressor,
         {
