@@ -155,7 +155,7 @@ def command(
     """
     from .._blocks import parse_columns
     from ..copula import CopulaImputer
-    from ..copula._imputer import check_share
+    from ..copula._checks import check_share
     from ..io import write_table
     from ._cells import fit_levels, parse_kinds, read_cells, refuse_text
 
