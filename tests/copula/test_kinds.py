@@ -147,7 +147,9 @@ def test_kinds_that_do_not_fit(column, hint, kind, text):
 
 
 def test_unknown_kinds_and_columns():
-    with pytest.raises(ValueError, match=r"kinds='ordered' is not a kind; .*two-sided, nominal, id, or levels") as error:
+    with pytest.raises(
+        ValueError, match=r"kinds='ordered' is not a kind; .*two-sided, nominal, id, or levels"
+    ) as error:
         kind_of([1, 2, 3], "ordered")
     assert all(kind in str(error.value) for kind in KINDS)
     with pytest.raises(ValueError, match=r"kinds\['x'\]='ordnal' is not a kind.*Did you mean 'ordinal'\?"):
@@ -185,7 +187,10 @@ def test_unseen_levels():
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        (np.array([datetime.date(2020, 1, 1), None, None], dtype=object), "'x' holds dates or times as objects"),
+        (
+            np.array([datetime.date(2020, 1, 1), None, None], dtype=object),
+            "'x' holds dates or times as objects",
+        ),
         ([1 + 2j, 2, 3], "Complex data not supported: column 'x'"),
         ([1.0, np.inf, 2.0], "'x' contains infinity"),
         (pd.arrays.SparseArray([1.0, np.nan, 2.0]), r"'x' holds values of type Sparse.*Remedies: convert it"),

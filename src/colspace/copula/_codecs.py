@@ -49,7 +49,7 @@ def _scalars(given: Any, key: Any) -> tuple[Any, ...]:
     found = list(given) if several else [given]
     dates = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
     for value in found:
-        if not isinstance(value, str | Real | Decimal | np.bool_ | dates) and value is not None:
+        if not isinstance(value, (str, Real, Decimal, np.bool_, *dates)) and value is not None:
             where = "na_values" if key is None else f"na_values[{key!r}]"
             msg = (
                 f"{where}={given!r} must be a number, a text, a date or a list of those, or a mapping of columns to those, e.g. "
@@ -130,7 +130,9 @@ def codec_of(
         if sort == "category":
             return Codec(NOMINAL if kind == NOMINAL else "levels", levels, gaps)
         levels = tuple(level for level in levels if level not in gaps)
-        lonely = kind is None and len(levels) > 2 and _lonely(column, len(levels), sort, gaps)
+        lonely = (
+            kind is None and len(column) > 0 and len(levels) > 2 and _lonely(column, len(levels), sort, gaps)
+        )
         return Codec(ID) if lonely else Codec(NOMINAL, levels, gaps)
     raise unfit(column, sort, label)
 
@@ -156,7 +158,8 @@ def _lonely(column: Any, levels: int, sort: str, gaps: tuple[Any, ...]) -> bool:
     if isinstance(column, np.ndarray):
         cells = int((~absent(column)).sum())
     else:
-        cells = len(column) - int(column.null_count()) - sum(int((column == gap).sum()) for gap in gaps)
+        marks = [value for value in first_seen(column) if plain(value) in gaps] if gaps else []
+        cells = len(column) - int(column.null_count()) - sum(int((column == mark).sum()) for mark in marks)
     return cells <= levels if sort == "unordered" else cells < PER_WORD * levels
 
 
