@@ -66,11 +66,12 @@ def grow(
     rng: np.random.Generator,
     worth: Callable[[Array], bool] = lambda _: True,
     leaf: int = 1,
+    splits: int = _SPLITS,
 ) -> tuple[Forest, Array] | None:
     """A forest that tells y (a column, or several) from X, and its prediction of every row by the trees that have not seen the row.
 
     Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
-    ``leaf`` is the least number of rows in a leaf.
+    ``leaf`` is the least number of rows in a leaf, ``splits`` the number of columns that a split looks at, at most.
     """
     from sklearn.tree import ExtraTreeRegressor
 
@@ -78,7 +79,7 @@ def grow(
     table = _single(X)
     trees, total, count = [], np.zeros(y.shape), np.zeros((n, *[1] * (y.ndim - 1)))
     size = min(n, _BAG)
-    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
+    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= splits else splits / p
     mean = np.average(y, axis=0, weights=weight)
     for number in range(TREES):
         if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):

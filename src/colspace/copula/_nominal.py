@@ -22,6 +22,7 @@ from ._predict import gaps
 
 POWER = 0.85  # of the odds, where cells are too few to tell
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
+SPLITS = 100  # columns that a split of a forest looks at: levels of many words are many columns, of which few say anything
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the forest's word
 _LEAST = 1e-3  # part of the column's own shares in every law, so that nothing is impossible
 _AT_ONCE = 1 << 22  # cells of a table whose laws are found at once
@@ -240,7 +241,7 @@ def learn_group(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(features(table, law, group), y, None if uniform else w, rng, worth)
+    grown = grow(features(table, law, group), y, None if uniform else w, rng, worth, splits=SPLITS)
     if grown is None:
         return Words(power)
     forest, outside = grown
