@@ -543,3 +543,18 @@ def test_columns_of_the_model_are_those_of_the_table_without_words():
     assert_array_equal(found.active, [True, False, True])
     assert columns_of(("binary", "count"), distinct[:2]).whole
     assert_allclose(log_ndtr(-1.0), np.log(ndtr(-1.0)))
+
+
+def test_pictures_of_words(tables, model):
+    pytest.importorskip("matplotlib").use("Agg")
+    from colspace.displays import ImputationDisplay, MarginalDisplay, ReliabilityDisplay
+
+    X, full = tables
+    shown = MarginalDisplay.from_estimator(model, X)
+    assert set(shown.frame().query("column == 'word'")["value"]) == set(WORDS)
+    display = ImputationDisplay.from_estimator(model, X, full)
+    cells = X.drop(columns="word").isna().to_numpy().sum()
+    assert len(display.frame()) == cells
+    with pytest.raises(ValueError, match="'word' is nominal, and words have no order"):
+        ImputationDisplay.from_estimator(model, X, full, columns="word")
+    ReliabilityDisplay.from_estimator(model, X, full)
