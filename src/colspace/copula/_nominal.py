@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_ndtr, log_softmax
 
 from .._random import generator
@@ -23,6 +23,8 @@ from ._predict import gaps
 POWER = 0.85  # of the odds, where cells are too few to tell
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
 SPLITS = 100  # columns that a split of a forest looks at: levels of many words are many columns, of which few say anything
+PENALTIES = (30.0, 3.0)  # of the slopes
+SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the forest's word
 _LEAST = 1e-3  # part of the column's own shares in every law, so that nothing is impossible
 _AT_ONCE = 1 << 22  # cells of a table whose laws are found at once
@@ -30,9 +32,10 @@ _AT_ONCE = 1 << 22  # cells of a table whose laws are found at once
 
 @dataclass(frozen=True)
 class Words:
-    """What is known of a group beside its latent columns: power of the odds, and a forest that has its ``share``."""
+    """What is known of a group beside its latent columns: power of the odds, ``slopes`` on the other columns, a forest and its ``share``."""
 
     power: float = POWER
+    slopes: Array | None = None
     forest: Forest | None = None
     share: float = 0.0
     gain: float = 0.0
@@ -82,12 +85,16 @@ def log_odds(group: Group, model: CopulaModel, mean: Array, sd: Array) -> Array:
     return odds if group.width == group.classes else np.column_stack([np.zeros(len(odds)), odds])
 
 
-def class_law(power: float, odds: Array) -> Array:
-    r"""log p of the classes: p_c is proportional to its odds to a power.
+def class_law(power: float, odds: Array, rest: Array | None = None, slopes: Array | None = None) -> Array:
+    r"""log p of the classes: p_c is proportional to its odds to a power, times exp(a_c + b_c' z) of the rest of the row.
 
-    At power 1 it is the law of independent indicators given that just one is on, p_c ~ P_c prod_{d != c} (1 - P_d).
+    At power 1 and without slopes it is the law of independent indicators given that just one is on,
+    p_c ~ P_c prod_{d != c} (1 - P_d). The first row of ``slopes`` is a, the others are b.
     """
-    return np.asarray(log_softmax(power * odds, axis=1))
+    told = power * odds
+    if slopes is not None and rest is not None:
+        told = told + slopes[0] + rest @ slopes[1:]
+    return np.asarray(log_softmax(told, axis=1))
 
 
 def missing_levels(values: Any, columns: Columns) -> list[Index]:
@@ -111,9 +118,10 @@ def group_law(X: Array, model: CopulaModel, group: Group, words: Words) -> Array
     step = max(1, _AT_ONCE // max(X.shape[1], 1))
     parts = [np.zeros((0, group.classes))]
     for a in range(0, len(X), step):
-        odds, table = hidden_group(X[a : a + step], model, group, table=words.forest is not None)
-        law = class_law(words.power, odds)
-        told = None if words.forest is None else words.forest(features(table, law, group))
+        asked = words.forest is not None or words.slopes is not None
+        odds, rest = hidden_group(X[a : a + step], model, group, table=asked)
+        law = class_law(words.power, odds, rest, words.slopes)
+        told = None if words.forest is None else words.forest(np.column_stack([rest, law]))
         parts.append(mixed(group, law, told, words.share))
     return np.concatenate(parts)
 
@@ -126,14 +134,8 @@ def mixed(group: Group, law: Array, told: Array | None, share: float) -> Array:
     return (1.0 - _LEAST) * found + _LEAST * group.count / group.count.sum()
 
 
-def features(table: Array, law: Array, group: Group) -> Array:
-    """The other columns as filled by the copula, and the logarithms of its probabilities."""
-    rest = np.delete(table, np.arange(group.latents.start, group.latents.stop), axis=1)
-    return np.column_stack([rest, law])
-
-
 def hidden_group(X: Array, model: CopulaModel, group: Group, *, table: bool) -> tuple[Array, Array]:
-    """Log odds of the classes in rows without them, and (if asked for) z of all columns, gaps filled by their means."""
+    """Log odds of the classes in rows without them, and (if asked for) z of all other columns, gaps filled by their means."""
     mean, sd = np.zeros((2, len(X), group.width))
     whole = observed_latents(X, model)[0] if table else np.zeros((len(X), 0))
     first, last = group.latents.start, group.latents.stop
@@ -143,7 +145,9 @@ def hidden_group(X: Array, model: CopulaModel, group: Group, *, table: bool) -> 
             sd[gap.rows, gap.column - first] = gap.sd
         if table:
             whole[gap.rows, gap.column] = gap.mean
-    return log_odds(group, model, mean, sd), whole
+    return log_odds(group, model, mean, sd), np.delete(
+        whole, np.arange(first, last), axis=1
+    ) if table else whole
 
 
 def stepped_laws(values: Any, model: CopulaModel, columns: Columns) -> dict[int, tuple[Index, Array]]:
@@ -227,10 +231,14 @@ def learn_group(
     on = X[:, group.latents]
     y = on if group.width == group.classes else np.column_stack([1.0 - on, on])
     power = likeliest_power(odds, y, w, group)
-    law = class_law(power, odds)
-    if not forests or X.shape[1] == group.width:
+    if X.shape[1] == group.width:
         return Words(power)
-    table = hidden_group(hide(X, group), model, group, table=True)[1]
+    rest = hidden_group(hide(X, group), model, group, table=True)[1]
+    slopes = best_slopes(power * odds, rest, y, w, group, rng)
+    law = class_law(power, odds, rest, slopes)
+    straight = Words(power, slopes)
+    if not forests:
+        return straight
     old = brier(mixed(group, law, None, 0.0), y)
 
     def blended(outside: Array) -> tuple[float, Array]:
@@ -241,14 +249,55 @@ def learn_group(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(features(table, law, group), y, None if uniform else w, rng, worth, splits=SPLITS)
+    grown = grow(np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=SPLITS)
     if grown is None:
-        return Words(power)
+        return straight
     forest, outside = grown
     share, new = blended(outside)
     if not is_gain(old, new, w, LEAST_GAIN):
-        return Words(power)
-    return Words(power, forest, share, 1.0 - float(w @ new) / float(w @ old))
+        return straight
+    return Words(power, slopes, forest, share, 1.0 - float(w @ new) / float(w @ old))
+
+
+def best_slopes(
+    told: Array, rest: Array, y: Array, w: Array, group: Group, rng: np.random.Generator
+) -> Array | None:
+    """Slopes with the penalty under which rows left out are likeliest; None where they are likelier without any."""
+    if len(y) > SLOPE_ROWS:
+        some = np.sort(rng.choice(len(y), SLOPE_ROWS, replace=False))
+        told, rest, y, w = told[some], rest[some], y[some], w[some]
+    which = rng.permutation(np.arange(len(y)) % FOLDS)
+
+    def loss(part: Array, slopes: Array | None) -> float:
+        law = mixed(group, class_law(1.0, told[part], rest[part], slopes), None, 0.0)
+        return -float(w[part] @ np.log((law * y[part]).sum(axis=1)))
+
+    losses = [loss(np.ones(len(y), dtype=bool), None)]
+    for penalty in PENALTIES:
+        parts = [which == k for k in range(FOLDS)]
+        losses.append(sum(loss(k, slopes_of(told[~k], rest[~k], y[~k], w[~k], penalty)) for k in parts))
+    best = int(np.argmin(losses))
+    return None if best == 0 else slopes_of(told, rest, y, w, PENALTIES[best - 1])
+
+
+def slopes_of(told: Array, rest: Array, y: Array, w: Array, penalty: float) -> Array:
+    r"""a and b of the largest penalised likelihood: minimise
+
+    .. math:: -\sum_i w_i \log p_{i y_i} + \tfrac{\lambda}{2} \lVert b \rVert^2 + \tfrac12 \lVert a \rVert^2 .
+    """
+    F = np.column_stack([np.ones(len(rest)), rest])
+    ridge = np.append(1.0, np.full(rest.shape[1], penalty))[:, None]
+
+    def loss(at: Array) -> tuple[float, Array]:
+        A = at.reshape(F.shape[1], -1)
+        law = log_softmax(told + F @ A, axis=1)
+        slope = F.T @ (w[:, None] * (np.exp(law) - y)) + ridge * A
+        return 0.5 * float((ridge * A * A).sum()) - float(w @ (law * y).sum(axis=1)), slope.ravel()
+
+    found = minimize(
+        loss, np.zeros(F.shape[1] * y.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 50}
+    )
+    return np.asarray(found.x).reshape(F.shape[1], -1)
 
 
 def likeliest_power(odds: Array, y: Array, weight: Array, group: Group) -> float:

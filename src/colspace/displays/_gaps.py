@@ -70,7 +70,9 @@ def held_out(estimator: Any, X: Any, complete: Any) -> HeldOut:
         msg = f"X has shape {observed.shape} and complete {true.shape}; give the same table without the gaps"
         raise ValueError(msg)
     cells = np.isnan(observed) & ~np.isnan(true)
-    cells[:, [kind == "nominal" for kind in estimator.kinds_]] = False  # words are not far from each other, or near
+    cells[:, [kind == "nominal" for kind in estimator.kinds_]] = (
+        False  # words are not far from each other, or near
+    )
     if not cells.any():
         msg = "no cell is missing in X and known in complete; mask some cells of a table to see how they are filled"
         raise ValueError(msg)
