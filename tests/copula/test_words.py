@@ -17,7 +17,17 @@ from colspace.copula import LeftOutWarning
 from colspace.copula._columns import columns_of, group_of
 from colspace.copula._forest import grow
 from colspace.copula._marginals import Distinct
-from colspace.copula._nominal import POWER, Levels, brier, class_law, likeliest_power, log_odds, mixed
+from colspace.copula._nominal import (
+    POWER,
+    Levels,
+    best_slopes,
+    brier,
+    class_law,
+    likeliest_power,
+    log_odds,
+    mixed,
+    slopes_of,
+)
 from colspace.io import load, save
 
 WORDS = np.array(["red", "green", "blue", "grey"], dtype=object)
@@ -107,6 +117,26 @@ def test_power_is_the_likeliest():
         for p in (found - 0.1, found, found + 0.1)
     ]
     assert losses[1] == min(losses)
+
+
+def test_slopes_are_the_likeliest():
+    """Against scikit-learn's logistic regression, where the copula says nothing."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((500, 2))
+    y = np.eye(3)[(Z @ rng.standard_normal((2, 3)) + rng.gumbel(size=(500, 3))).argmax(axis=1)]
+    w = rng.uniform(0.5, 2.0, 500)
+    found = slopes_of(np.zeros((500, 3)), Z, y, w, 3.0)
+    law = np.exp(class_law(1.0, np.zeros((500, 3)), Z, found))
+    peer = LogisticRegression(C=1 / 3.0, tol=1e-10).fit(Z, y.argmax(axis=1), w)
+    assert_allclose(law, peer.predict_proba(Z), atol=5e-3)  # there the intercept is not penalised
+    assert_allclose(found[1:], peer.coef_.T, atol=2e-2)
+    told = rng.standard_normal((500, 3))  # a law that is right needs no slopes
+    right = np.eye(3)[(told + rng.gumbel(size=(500, 3))).argmax(axis=1)]
+    group = group_of(0, 0, Distinct(np.arange(3.0), right.sum(axis=0)))
+    assert best_slopes(told, Z, right, np.ones(500), group, rng) is None
+    assert best_slopes(np.zeros((500, 3)), Z, y, w, group, rng) is not None
 
 
 def test_mixture_keeps_every_level_possible():
