@@ -28,6 +28,8 @@ _DROP = {
 _PHRASES = (
     (r"kinds\['(.*?)'\]='(.*?)'", r"--kinds \1=\2"),
     (r"kinds=\{'(.*?)': \[levels in order\]\}", r"--kinds '\1=first,second,...'"),
+    (r"kinds=\{'(.*?)': '(\w+)'\}", r"--kinds '\1=\2'"),
+    ("'id' or dropping it to silence this", "--id or --drop to silence this"),
     ("levels in order as a list", "levels in order with commas"),
     (r"^kinds gives", "--kinds gives"),
     (r"The 'n_components' parameter of \w+", "--rank"),
@@ -86,8 +88,16 @@ def _warnings_in_words() -> Iterator[None]:
     "given",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="Kind of a column (continuous, ordinal, binary, count, lower, upper, two-sided), or its levels in order as in "
-    "size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+    help="Kind of a column (continuous, ordinal, binary, nominal, count, lower, upper, two-sided, id), or its levels in order as "
+    "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+)
+@click.option(
+    "--na",
+    "marks",
+    multiple=True,
+    callback=_distinct,
+    metavar="VALUE",
+    help="Value that stands for a gap, such as -99 or refused; repeatable.",
 )
 @click.option(
     "--method",
@@ -132,6 +142,7 @@ def command(
     level: float,
     rank: Any,
     given: tuple[str, ...],
+    marks: tuple[str, ...],
     method: str,
     ids: tuple[str, ...],
     drop: tuple[str, ...],
@@ -141,23 +152,23 @@ def command(
     seed: int,
     encoding: str | None,
 ) -> None:
-    """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no and levels in one table.
+    """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
 
     TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Empty cells, NA, NaN, null,
-    None and N/A are gaps. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
+    None and N/A are gaps, and what --na names. Ids and free text are kept as they are. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
     as they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
       colspace impute survey.csv --out filled.csv --id respondent \\
-          --kinds income=low,middle,high --kinds 'q_*=ordinal' --intervals
+          --kinds income=low,middle,high --kinds 'q_*=ordinal' --na -99 --intervals
       colspace impute survey.csv --out draw.parquet --draws 20
     """
     from .._blocks import parse_columns
     from ..copula import CopulaImputer
-    from ..copula._imputer import check_share
+    from ..copula._checks import check_share
     from ..io import write_table
-    from ._cells import fit_levels, parse_kinds, read_cells, refuse_text
+    from ._cells import fit_levels, parse_kinds, read_cells, refuse_mixtures
 
     check_share("level", level)
     targets = _targets(out, draws, intervals)
@@ -174,10 +185,13 @@ def command(
         msg = "no columns are left beside those of --id and --drop"
         raise ValueError(msg)
     kinds = parse_kinds(given, columns)
+    if marks:
+        with warnings_on_stderr("Note"):
+            cells = cells.with_gaps(marks, columns)
     cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
     kinds = fit_levels(kinds, cells)
     X = cells.values[columns]
-    refuse_text(X, kinds)
+    refuse_mixtures(X, kinds)
     with_gaps = [name for name in X if X[name].isna().any()]
     ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if intervals else []
     for clash in [name for name in ends if name in cells.values]:
@@ -201,15 +215,16 @@ def command(
     with _warnings_in_words():
         model.fit(X)
     lower, upper = model.interval(X, level)
+    used = [name for name, kind in zip(X, model.kinds_, strict=True) if kind != "id"]
     if draws is None:
-        filled = cells.filled(model.transform(X), as_text=as_text)
-        for name in with_gaps if intervals else ():
+        filled = cells.filled(model.transform(X)[used], as_text=as_text)
+        for name in [name for name in with_gaps if name in used] if intervals else ():
             for end, bound in (("lower", lower), ("upper", upper)):
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
         write_table(filled, targets[0])
     else:
         for target, drawn in zip(targets, model.sample(X, draws, random_state=seed), strict=True):
-            write_table(cells.filled(drawn, as_text=as_text), target)
+            write_table(cells.filled(drawn[used], as_text=as_text), target)
     _print_summary(_summary(model, X, lower, upper, level), targets)
 
 
@@ -241,12 +256,12 @@ def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[s
     rows = []
     for name, kind in zip(X, model.kinds_, strict=True):
         gaps = X[name].isna().to_numpy()
-        if not gaps.any():
+        if not gaps.any() or kind == "id":
             continue
         width = np.nan
-        if kind not in ("ordinal", "binary", "constant"):
-            ends = np.quantile(X[name][~gaps].astype(float), [0.5 - level / 2, 0.5 + level / 2])
-            found = (upper[name].astype(float) - lower[name].astype(float))[gaps]
+        if kind not in ("ordinal", "binary", "nominal", "constant"):
+            ends = np.quantile(_floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
+            found = (_floats(upper[name]) - _floats(lower[name]))[gaps]
             width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
         rows.append(
             {
@@ -263,11 +278,19 @@ def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[s
     return {
         "shape": X.shape,
         "rows": rows,
+        "kinds": {
+            kind: [n for n, k in zip(X, model.kinds_, strict=True) if k == kind] for kind in model.kinds_
+        },
         "reliability": sum(row["gaps"] * row["reliability"] for row in known) / total if total else np.nan,
         "level": level,
         "rank": model.n_components_,
         "iterations": model.n_iter_,
     }
+
+
+def _floats(column: Any) -> Any:
+    """Numbers of a column; dates in some unit."""
+    return (column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float)
 
 
 def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
@@ -305,6 +328,10 @@ def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
         rest = rows[_MOST:]
         table.add_row(f"and {len(rest)} more columns", "", str(sum(row["gaps"] for row in rest)), "", "", "")
     console.print(table)
+    for kind, names in summary["kinds"].items():
+        some = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+        word = "left out (ids, free text)" if kind == "id" else f"taken as {kind}"
+        console.print(f"{word}: {escape(some)}", soft_wrap=True)
     console.print(
         f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
     )

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._containers import absent
-from ..copula._kinds import column_index
+from ..copula._codecs import column_index
 from ..copula._marginals import STEPPED
 from ..copula._predict import dense
 from ..copula._table import encode_table
