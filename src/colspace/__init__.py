@@ -12,6 +12,7 @@ __all__ = [
     "DeterminedResponseWarning",
     "HeavyTailWarning",
     "HoleyReduction",
+    "ImputationCheck",
     "JointReduction",
     "KernelPairRegressor",
     "NumericLabelsWarning",
@@ -28,6 +29,7 @@ __all__ = [
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryRegressor",
+    "check_imputation",
     "compare_reductions",
     "load",
     "reduce_rows",
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from .factor import SingularCovarianceWarning
     from .io import load, save
     from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
-    from .quality import ReductionComparison, compare_reductions
+    from .quality import ImputationCheck, ReductionComparison, check_imputation, compare_reductions
     from .reduction import (
         HoleyReduction,
         JointReduction,
@@ -74,6 +76,8 @@ _HOMES = {
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",
+    "ImputationCheck": "quality",
+    "check_imputation": "quality",
     "compare_reductions": "quality",
     "load": "io",
     "reduce_rows": "_rows",

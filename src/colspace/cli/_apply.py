@@ -118,7 +118,7 @@ def fill(
     encoding: str | None,
 ) -> list[Any]:
     """The filled table, with intervals, or draws of it; cells that are there stay as they are written."""
-    from ..copula._imputer import check_share
+    from ..copula._checks import check_share
     from ._cells import read_cells
 
     check_share("level", level)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files, encoding_option, given_command, report_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .reduce import _distinct, _NumberOr
@@ -57,13 +57,15 @@ def _words(text: str) -> str:
 
 
 @contextmanager
-def _warnings_in_words() -> Iterator[None]:
+def _warnings_in_words() -> Iterator[list[str]]:
+    told: list[str] = []
     with warnings_on_stderr("Warning"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield
-    with warnings_on_stderr("Warning"):
+        yield told
+    with warnings_on_stderr("Warning") as lines:
         for each in caught:
             warnings.warn(_words(str(each.message)), each.category, stacklevel=2)
+    told += lines
 
 
 @click.command("impute")
@@ -133,8 +135,15 @@ def _warnings_in_words() -> Iterator[None]:
     "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
 )
 @click.option(
+    "--check/--no-check",
+    default=True,
+    help="How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample. [default: on]",
+)
+@click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of start and draws."
 )
+@click.option("--save", "saved", metavar="FILE", help="Write the fitted model here (.skops).")
+@report_option
 @encoding_option
 @one_line_errors(_words, _WrongUse)
 def command(
@@ -151,7 +160,10 @@ def command(
     clip: bool,
     draws: int | None,
     max_iter: int,
+    check: bool,
     seed: int,
+    saved: str | None,
+    report: str | None,
     encoding: str | None,
 ) -> None:
     """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
@@ -174,7 +186,9 @@ def command(
 
     check_share("level", level)
     targets = _targets(out, draws, intervals)
-    check_files([table], tables=[("--out", target) for target in targets])
+    check_files(
+        [table], tables=[("--out", target) for target in targets], models=[("--save", saved)], report=report
+    )
     with warnings_on_stderr("Note"):
         cells = read_cells(table, encoding)
     names = list(cells.values)
@@ -200,7 +214,7 @@ def command(
         msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
         raise ValueError(msg)
     as_text = not str(targets[0]).lower().endswith((".parquet", ".pq"))
-    if not with_gaps:
+    if not with_gaps and saved is None and report is None:
         for target in targets:
             write_table(cells.filled(X, as_text=as_text), target)
         click.echo(f"no gaps: wrote the table as it is to {', '.join(targets)}", err=True)
@@ -214,12 +228,13 @@ def command(
         random_state=seed,
         verbose=True,
     )
-    with _warnings_in_words():
+    with _warnings_in_words() as notes:
         model.fit(X)
     lower, upper = model.interval(X, level)
     used = [name for name, kind in zip(X, model.kinds_, strict=True) if kind != "id"]
+    whole = model.transform(X)
     if draws is None:
-        filled = cells.filled(model.transform(X)[used], as_text=as_text)
+        filled = cells.filled(whole[used], as_text=as_text)
         for name in [name for name in with_gaps if name in used] if intervals else ():
             for end, bound in (("lower", lower), ("upper", upper)):
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
@@ -227,7 +242,47 @@ def command(
     else:
         for target, drawn in zip(targets, model.sample(X, draws, random_state=seed), strict=True):
             write_table(cells.filled(drawn[used], as_text=as_text), target)
-    _print_summary(_summary(model, X, lower, upper, level), targets)
+    summary = _summary(model, X, lower, upper, level)
+    if check:
+        from ..quality import check_imputation
+
+        summary["quality"] = check_imputation(model, X, level=level, random_state=seed).plain()
+    if saved is not None:
+        from ..io import save
+
+        save(model, saved, about=_about(summary, table, seed))
+    if report is not None:
+        from ..report import write_report
+        from ..report._imputation import imputation_report
+
+        page = imputation_report(
+            model,
+            X,
+            source=Path(table).name,
+            summary=summary,
+            filled=whole,
+            lower=lower,
+            upper=upper,
+            quality=summary.get("quality"),
+            notes=notes,
+            command=given_command(),
+        )
+        write_report(page, report)
+    _print_summary(summary, targets, {"model": saved, "report": report})
+
+
+def _about(summary: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+    """What a saved model says of the fit."""
+    told = {
+        "command": "impute",
+        "table": Path(table).name,
+        "rows": summary["shape"][0],
+        "gaps": sum(row["gaps"] for row in summary["rows"]),
+        "kinds": summary["kinds"],
+        "factors": summary["rank"],
+        "seed": seed,
+    }
+    return told | ({"hidden_cells": summary["quality"]} if "quality" in summary else {})
 
 
 def _targets(out: str, draws: int | None, intervals: bool) -> list[str]:
@@ -295,7 +350,7 @@ def _floats(column: Any) -> Any:
     return (column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float)
 
 
-def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
+def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -337,6 +392,11 @@ def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
     console.print(
         f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
     )
+    if "quality" in summary:
+        console.print(escape(summary["quality"]["sentence"]), soft_wrap=True)
     for target in targets[:1] if targets[0] != "-" else ():
         more = f" to {targets[-1]}" if len(targets) > 1 else ""
         console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)
+    for what, path in others.items():
+        if path is not None:
+            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
