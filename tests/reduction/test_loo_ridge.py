@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
@@ -218,3 +219,20 @@ def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):
     both = [SteinReduction(1, score_model=s).fit(X, some) for s in ("ridge", "gaussian")]
     np.testing.assert_array_equal(both[0].components_, both[1].components_)
     assert both[0].ridge_ == pytest.approx((1 + np.sqrt(5 / 40)) ** 2)
+
+
+@pytest.mark.parametrize("kind", [SlicedInverse, SlicedAverage])
+def test_few_numbers_are_sliced_as_their_labels(kind):
+    """One slice for each value: numbers and labels are one thing, ridge included; more values than slices are not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6))
+    y = np.clip(np.round(1.5 * X[:, 0] + 0.5 * rng.standard_normal(300)) + 3, 0, 6)
+    Y = np.column_stack([y, X[:, 1] + 0.1 * rng.standard_normal(300)])
+    numbers = kind(2, response="numbers").fit(X, y)
+    labels = kind(2).fit(X, y.astype(str))
+    assert numbers.ridge_ == labels.ridge_
+    assert_allclose(np.abs(numbers.components_), np.abs(labels.components_), rtol=1e-8, atol=1e-12)
+    lazy = kind(2, response="numbers").fit(da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=100))
+    assert lazy.ridge_ == pytest.approx(numbers.ridge_)
+    both = kind(2, response="numbers").fit(X, Y)  # seven slices and ten
+    assert both.n_slices_.tolist() == [7, 10]
