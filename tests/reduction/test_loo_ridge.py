@@ -16,8 +16,9 @@ from colspace import (
     StructuredOLS,
 )
 from colspace.factor import SingularCovarianceError, full_whitener, ridge_whitener
-from colspace.reduction._loo import rows_left_out_of
-from colspace.reduction._ridge import GRID
+from colspace.reduction._loo import in_rows, rows_left_out_of
+from colspace.reduction._ridge import GRID, Axes, ridge_paths
+from colspace.reduction._source import all_classes
 
 ALL = [
     SlicedInverse(2, n_slices=4),
@@ -207,6 +208,18 @@ def test_weights_say_how_many_rows_there_are():
     assert rows_left_out_of(np.full(9, 0.1), 0.9) == pytest.approx(9.0)
     assert rows_left_out_of(np.array([1.5, 4.5]), 6.0) == pytest.approx(4.0)
     assert rows_left_out_of(np.array([1.5, 4.0]), 5.5) == pytest.approx(5.5**2 / 18.25)
+    assert rows_left_out_of(np.array([2.0, 3.0, 3.0]), 8.0) == 8.0  # whole numbers, if no multiples of two
+    assert in_rows(None) is None
+    assert_allclose(in_rows(np.array([0.5, 1.0, 1.5])), [1.0, 2.0, 3.0])
+    assert_allclose(in_rows(np.array([2.0, 3.0])), [2.0, 3.0])
+    assert_allclose(in_rows(np.array([1.5, 4.0])).sum(), 5.5**2 / 18.25)
+
+
+def test_ridges_of_huge_variances_are_numbers():
+    axes = Axes(np.arange(2), np.zeros(2), np.eye(2), np.array([1e307, 1e307]))
+    (path,) = ridge_paths([axes], [np.ones((2, 1))], 10.0)
+    assert np.isfinite(path.ridges).all()
+    assert_allclose(path.ridges / 1e300, GRID)
 
 
 def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):
@@ -236,3 +249,9 @@ def test_few_numbers_are_sliced_as_their_labels(kind):
     assert lazy.ridge_ == pytest.approx(numbers.ridge_)
     both = kind(2, response="numbers").fit(X, Y)  # seven slices and ten
     assert both.n_slices_.tolist() == [7, 10]
+
+
+def test_classes_of_a_column_with_gaps():
+    column = np.array([["b"], [None], ["a"], [np.nan], ["b"]], dtype=object)
+    assert all_classes(column, gaps=True) == ["a", "b"]
+    assert all_classes(column, np.array([0.0, 1.0, 1.0, 1.0, 0.0]), gaps=True) == ["a"]
