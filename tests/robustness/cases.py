@@ -169,13 +169,13 @@ PLANS = {
     "HoleyReduction": Plan(
         colspace.HoleyReduction,
         {
-            "n_draws": ([2, 3], [0, True]),
+            "n_refits": ([2, 3], [0, True]),
             "imputer": ([colspace.CopulaImputer(1, max_iter=5)], [3]),
             "reducer": ([colspace.ReducedRank(), colspace.SlicedInverse(1)], [3]),
             "random_state": ([0], ["seed"]),
         },
         responses=("numbers", "column"),
-        always={"n_draws": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
+        always={"n_refits": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
     ),
     "CopulaImputer": Plan(
         colspace.CopulaImputer,
