@@ -51,7 +51,9 @@ def table():
 
 
 def test_axes_above_the_mean_lead():
-    assert leading_count(np.array([5.0, 3.0, 1.0, 0.9, 0.1, 0.0])) == 2  # zeros do not count in the mean of 2
+    assert (
+        leading_count(np.array([5.0, 3.0, 1.9, 0.1, 0.0, 0.0])) == 2
+    )  # zeros do not count in the mean of 2.5
     assert leading_count(np.ones(4)) == 0  # none leads
 
 
