@@ -12,6 +12,7 @@ import numpy as np
 from ..factor import eigh, fix_signs
 from ._bcd import into_regions, solve_bcd
 from ._codes import nonnegative_codes
+from ._eliminated import with_moment
 from ._lbfgs import (
     fit_coefficients,
     remote_start,
@@ -83,6 +84,7 @@ def solve(
 ) -> tuple[Solution, str]:
     """Solution in its canonical form, and the solver's name."""
     name = choose_solver(problem, options)
+    problem = with_moment(problem, options.n_components)
     if problem.rows is not None:
         return _solve_remote(problem, options, rng, start, tick), name
     if start is None:
