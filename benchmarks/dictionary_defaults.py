@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dictionary import text
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
@@ -35,6 +34,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 from threadpoolctl import threadpool_limits
 
 from colspace import SupervisedDictionaryClassifier
+from dictionary import text
 
 Array = NDArray[Any]
 FOLDER = os.environ.get("COLSPACE_DATA")

@@ -26,6 +26,7 @@ __all__ = [
     "SteinReductionCV",
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
     "compare_reductions",
     "reduce_rows",
@@ -40,7 +41,11 @@ if TYPE_CHECKING:
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
-    from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .dictionary import (
+        SupervisedDictionaryClassifier,
+        SupervisedDictionaryClassifierCV,
+        SupervisedDictionaryRegressor,
+    )
     from .factor import SingularCovarianceWarning
     from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
     from .quality import ReductionComparison, compare_reductions
@@ -65,6 +70,7 @@ _HOMES = {
     "DeterminedResponseWarning": "_response",
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
+    "SupervisedDictionaryClassifierCV": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",

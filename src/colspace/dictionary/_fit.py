@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..factor import eigh, fix_signs
 from ._bcd import into_regions, solve_bcd
@@ -27,6 +28,7 @@ from ._objective import Problem, Solution, State, inverse_gram, projections
 from ._regions import Radius, Region, Regions
 from ._remote import code_sums
 
+_LARGE = 100_000  # entries of a sparse table from which blocks are quicker
 _INNER = 3  # projected-gradient steps of a block within a sweep
 
 
@@ -55,7 +57,8 @@ def choose_solver(problem: Problem, options: Options) -> str:
     bounded = bound_of(problem, options) is not None
     name = options.solver
     if name == "auto":
-        name = "bcd" if bounded or options.radius is not None else "lbfgs"
+        blocks = bounded or options.radius is not None or _quicker_by_blocks(problem, options)
+        name = "bcd" if blocks else "lbfgs"
     if name == "lbfgs" and bounded:
         msg = (
             f"solver='lbfgs' takes no bound on the dictionary (dictionary_norm={options.dictionary_norm}, "
@@ -73,6 +76,12 @@ def choose_solver(problem: Problem, options: Options) -> str:
         msg = f"radius is a setting of solver='bcd', but solver={name!r}; drop radius, or use solver='bcd'"
         raise ValueError(msg)
     return name
+
+
+def _quicker_by_blocks(problem: Problem, options: Options) -> bool:
+    """Nonnegative atoms and large sparse tables in memory; without rebuilding codes have no curvature of their own."""
+    large = sparse.issparse(problem.X) and problem.X.nnz >= _LARGE
+    return problem.rows is None and problem.xi > 0 and (options.positive or large)
 
 
 def solve(
@@ -179,7 +188,7 @@ def _shrunken_codes(xw: Array, gram: Array, price: float) -> Array:
     return split[:, :r] - split[:, r:]
 
 
-def refitted(problem: Problem, state: State, positive: bool) -> State:
+def refitted(problem: Problem, state: State, positive: bool, tol: float = 1e-10) -> State:
     """Coefficients fitted to codes that were made without labels, as those of new rows are."""
     codes = plain_codes(problem, state.W, positive)
-    return fit_coefficients(problem, state.W, codes)._replace(H=state.H)
+    return fit_coefficients(problem, state.W, codes, tol=tol)._replace(H=state.H)

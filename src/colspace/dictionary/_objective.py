@@ -12,7 +12,7 @@ share of R in which an atom meets itself alone, sum_k ||w_k||^2 ||b_k||^2, so th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
@@ -155,6 +155,12 @@ def make_problem(
     w = _weights(weight, n, "weight")
     v = w * _weights(label_weight, n, "label_weight")
     return Problem(X, Y, Z, w, v, loss or Logistic(), model, xi, l1, l2, fit_intercept, chunk, apart)
+
+
+def rows_of(problem: Problem, rows: Any) -> Problem:
+    """The problem of some rows."""
+    parts = {name: getattr(problem, name)[rows] for name in ("X", "Y", "Z", "weight", "label_weight")}
+    return replace(problem, moment=None, **parts)
 
 
 def _weights(weight: Any, n: int, name: str) -> Array:

@@ -50,7 +50,7 @@ def _lanczos(problem: Problem, r: int, start: Array) -> tuple[Array, Array]:
 
 def _subspace(problem: Problem, r: int, start: Array) -> tuple[Array, Array]:
     """By subspace iteration, for rows that are dear to read one vector at a time."""
-    Q, last = np.linalg.qr(start)[0], np.zeros(r)
+    Q = np.linalg.qr(start)[0]
     for _ in range(_POWER):
         Y = image(problem, Q)
         values, vectors = eigh(Q.T @ Y)
