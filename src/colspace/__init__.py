@@ -28,6 +28,7 @@ __all__ = [
     "SteinReductionCV",
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
     "check_imputation",
     "compare_reductions",
@@ -45,7 +46,11 @@ if TYPE_CHECKING:
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
-    from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .dictionary import (
+        SupervisedDictionaryClassifier,
+        SupervisedDictionaryClassifierCV,
+        SupervisedDictionaryRegressor,
+    )
     from .factor import SingularCovarianceWarning
     from .io import load, save
     from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
@@ -71,6 +76,7 @@ _HOMES = {
     "DeterminedResponseWarning": "_response",
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
+    "SupervisedDictionaryClassifierCV": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
     "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",

@@ -50,7 +50,7 @@ _DICTIONARY = {
     "n_components": COUNTS,
     "model": (["filter", "feature"], ["both"]),
     "solver": (["auto", "lbfgs", "bcd", "lpgd"], ["sgd"]),
-    "xi": (["auto", 0.0, 0.1, 1.0, 100.0], [-1.0, np.nan, "big"]),
+    "xi": (["auto", "topics", 0.0, 0.1, 1.0, 100.0], [-1.0, np.nan, "big"]),
     "positive": ([True, False], ["yes"]),
     "l1": ([0.0, 0.1], [-0.1, np.inf]),
     "l2": (["auto", 0.0, 0.1], [-0.1]),
@@ -58,6 +58,7 @@ _DICTIONARY = {
     "fit_intercept": ([True, False], [None]),
     "coding": (["refit", "plain", "labels"], ["other"]),
     "dictionary_norm": ([None, 1.0], [0.0, -1.0]),
+    "n_bootstraps": ([0, 0, 2], [-1, 1.5]),
     "max_iter": ([1, 5], [0, -3]),
     "random_state": ([0, None], ["seed"]),
 }
@@ -205,6 +206,35 @@ PLANS = {
         },
         responses=LABELS,
         always={"max_iter": 10},
+        calls=("predict", "predict_proba", "transform", "reconstruct"),
+    ),
+    "SupervisedDictionaryClassifierCV": Plan(
+        colspace.SupervisedDictionaryClassifierCV,
+        {
+            **{
+                key: _DICTIONARY[key]
+                for key in (
+                    "model",
+                    "solver",
+                    "positive",
+                    "covariates",
+                    "fit_intercept",
+                    "n_bootstraps",
+                    "max_iter",
+                    "random_state",
+                )
+            },
+            "n_components": ([1, (1,), (1, 2)], [0, True, (0,), (1, 1), "many"]),
+            "xi_factors": ([(1.0,), (0.1, 10.0)], [(0.0,), 1.0, (np.nan,)]),
+            "l2_factors": ([(1.0,)], [(-1.0,), ("a",)]),
+            "cv": ([2, 3], [1, "two"]),
+            "rule": (["one-standard-error", "best"], ["median"]),
+            "coding": (["refit", "plain"], ["labels"]),
+            "class_weight": ([None, "balanced"], ["even", {"z": 1.0}]),
+            "threshold": ([0.5, "youden", "f1"], [0.0, 2.0]),
+        },
+        responses=LABELS,
+        always={"max_iter": 5, "xi_factors": (1.0,)},
         calls=("predict", "predict_proba", "transform", "reconstruct"),
     ),
     "SupervisedDictionaryRegressor": Plan(

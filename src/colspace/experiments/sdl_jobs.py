@@ -91,6 +91,7 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
         columns = slice(X.shape[1], X.shape[1] + Z.shape[1])
         model = SupervisedDictionaryClassifier(
             TOPICS,
+            solver="lbfgs",
             xi=choice[0] * np.log(2) / square,
             l2=choice[1] * square,
             covariates=columns if Z.shape[1] else None,
