@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ _ROWS = 4096  # left entities in one chunk at most
 _SAMPLE = 1000  # entities behind a median distance
 _FARTHEST = 1e150  # in widths; products of it are numbers
 _NEAR = 1e3  # in widths; single precision holds distances up to this
-_TILE = 2**21  # numbers of a kernel that stay in the cache while it is made
+_TILE = 2**20  # numbers of a kernel that stay in the cache while it is made
 LARGE = 4000  # entities of a side from which kernels are in single precision
-TOL = 1e-5  # and weights under this share of their row's sum are dropped
+TOL = 1e-5  # and weights under this share of their row's largest are dropped
+_FEW = 0.04  # share of weights up to which a sparse kernel is the faster one
+_PROBES = 64  # entities that tell the share
 UNREACHED = 1e-290  # sums of weights up to this have lost their digits to underflow
 
 
@@ -74,8 +77,8 @@ def median_distance(E: Array) -> float:
 class Smoother:
     """Training entities in their embedded coordinates, their links, and both kernels' widths.
 
-    Where all pairs count once kernels have rows that sum to one, in ``precision``, and weights of the right one under
-    ``tol`` are dropped: what is left is scaled to one, and kept sparse.
+    Where all pairs count once kernels have rows that sum to one, in ``precision``, and weights under ``tol`` of their
+    row's largest are dropped where that leaves few: these are scaled to one, and kept sparse.
     """
 
     left: Array
@@ -85,17 +88,31 @@ class Smoother:
     tol: float = 0.0
     precision: Any = np.float64
 
+    @cached_property
+    def drops(self) -> tuple[bool, bool]:
+        """Whether small weights of the left and the right kernel are dropped: samples say whether that leaves few."""
+        if self.tol == 0 or self.links.counted is not None:
+            return False, False
+        left, right = (
+            np.mean(excess_distances(X[:: max(1, -(-len(X) // _PROBES))], X, h, self.precision) <= self._far)
+            for X, h in zip((self.left, self.right), self.widths, strict=True)
+        )
+        return bool(left <= _FEW), bool(right <= _FEW)
+
+    @property
+    def _far(self) -> float:
+        """Excess distance in widths beyond which weights are dropped."""
+        return float(-2 * np.log(self.tol))
+
     def left_sums(self, E: Array) -> tuple[Any, Any]:
         """Scores smoothed over left entities, K Y, and the weights K M; where all pairs count once rows of K sum to one."""
-        if self.links.counted is None:
-            return self._left_mean(E), None
-        K = kernel_rows(excess_distances(E, self.left, self.widths[0]))
-        return K @ self.links.scores, pair_weights(K, self.links)
-
-    def _left_mean(self, E: Array) -> Any:
-        K = self._ones(E, self.left, self.widths[0])
-        scores = self.links.scores
-        return K @ (scores if self.precision == np.float64 else scores.astype(self.precision))
+        if self.links.counted is not None:
+            K = kernel_rows(excess_distances(E, self.left, self.widths[0]))
+            return K @ self.links.scores, pair_weights(K, self.links)
+        scores = self.links.scores.astype(self.precision, copy=False)
+        if self.drops[0]:
+            return (self._sparse(E, self.left, self.widths[0]) @ scores).toarray(), None
+        return self._ones(E, self.left, self.widths[0]) @ scores, None
 
     def _ones(self, E: Array, F: Array, width: float) -> Any:
         K = kernel_rows(excess_distances(E, F, width, self.precision))
@@ -103,26 +120,34 @@ class Smoother:
         return K
 
     def right_kernel(self, F: Array) -> Any:
-        """Kernel of new right entities against the training ones; sparse with a tolerance."""
+        """Kernel of new right entities against the training ones; sparse where weights are dropped."""
         if self.links.counted is not None:
             return kernel_rows(excess_distances(F, self.right, self.widths[1]))
-        if self.tol == 0:
-            return self._ones(F, self.right, self.widths[1])
-        step = max(1, _TILE // len(self.right))
-        tiles = (
-            self._dropped(self._ones(F[j : j + step], self.right, self.widths[1]))
-            for j in range(0, len(F), step)
-        )
-        return sparse.vstack(list(tiles), format="csr")
+        make = self._sparse if self.drops[1] else self._ones
+        return make(F, self.right, self.widths[1])
 
-    def _dropped(self, K: Any) -> Any:
-        """A kernel without its small weights, CSR, rows summing to one again."""
-        kept = self.tol <= K
-        counts = kept.sum(axis=1)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        values = K[kept]
-        values /= np.repeat(np.add.reduceat(values, indptr[:-1]), counts)
-        return sparse.csr_array((values, np.nonzero(kept)[1].astype(np.int32), indptr), shape=K.shape)
+    def _sparse(self, E: Array, F: Array, width: float) -> Any:
+        """Kernel without weights under ``tol`` of their row's largest, CSR, rows summing to one; made tile by tile.
+
+        A row (e, 1) times (-2 f, |f|^2), in units of the width, is a row of distances but for |e|^2.
+        """
+        E, F = _in_units(E, width), _in_units(F, width)
+        near = max(np.abs(E).max(initial=0.0), np.abs(F).max(initial=0.0)) < _NEAR
+        precision = self.precision if near else np.float64
+        rows = np.hstack([E, np.ones((len(E), 1))]).astype(precision)
+        columns = np.hstack([-2 * F, np.sum(F**2, axis=1)[:, None]]).astype(precision)
+        step = max(1, _TILE // len(F))
+        tiles = (self._tile(rows[j : j + step] @ columns.T) for j in range(0, len(E), step))
+        return sparse.vstack(list(tiles), format="csr").astype(self.precision, copy=False)
+
+    def _tile(self, D: Any) -> Any:
+        least = D.min(axis=1, keepdims=True)
+        where = np.flatnonzero(least + self._far >= D)
+        rows, places = np.divmod(where, D.shape[1])
+        values = np.exp((least[rows, 0] - D.ravel()[where]) / 2)
+        indptr = np.searchsorted(rows, np.arange(len(D) + 1))
+        values /= np.add.reduceat(values, indptr[:-1])[rows]
+        return sparse.csr_array((values, places.astype(np.int32), indptr), shape=D.shape)
 
     def combine(self, sums: tuple[Any, Any], K: Any) -> Any:
         """Predictions; a pair whose kernel reaches no observed pair gets the mean score."""
@@ -139,7 +164,7 @@ class Smoother:
 
     def kept_kernel(self, F: Array, chunk: int = CHUNK) -> Any:
         """The right kernel of some entities if it is small enough to be kept, else None."""
-        if self.tol > 0 and self.links.counted is None:
+        if self.drops[1]:
             return self.right_kernel(F)
         return self.right_kernel(F) if len(F) * self.links.shape[1] <= chunk else None
 

@@ -67,8 +67,8 @@ class PairRegressor(BaseEstimator):
         "precomputed": A and B are similarities between the entities of each side; their 200 leading principal
         coordinates are the features.
     tol : float in [0, 1) or "auto", default="auto"
-        Weights of the right kernel under this share of their row's sum are dropped, where every pair counts once; 0 is
-        exact. "auto": 1e-5 with more than 4,000 entities on a side (kernels are in single precision then), else 0.
+        Weights of kernels under this share of their row's largest are dropped, where every pair counts once and less than
+        4 % of the weights are left; 0 is exact. "auto": 1e-5 with more than 4,000 entities on a side (kernels are in single precision then), else 0.
     impute : bool, default=False
         Fill gaps in features by a `CopulaImputer` of each side; gaps are an error otherwise.
     calibrate : bool, default=False
