@@ -172,6 +172,12 @@ def test_clip_rank_and_method_reach_the_estimator(files, frame):
     assert pd.read_parquet("f.parquet")["a"].tolist() == model.transform(X)["a"].tolist()
 
 
+def test_the_published_method_needs_a_rank(files):
+    text = run("t.csv", "-o", "f.csv", "--method", "paper", *USUAL, code=2).stderr
+    assert "--rank auto cannot be had with --method paper" in text
+    assert "Remedies: a number, or --method ep, which finds one" in text
+
+
 def test_summary_says_what_was_filled(files, frame):
     text = run("t.csv", "-o", "f.csv", *USUAL, "-k", "c=continuous").stderr
     gaps = int(frame.isna().sum().sum())

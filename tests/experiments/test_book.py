@@ -206,9 +206,20 @@ def test_a_table_is_a_claim_a_cell():
     assert numbers(paper, "t", "e", "m", "x") == numbers(paper, "t", "other", "kind", "m", "x") == {}
 
 
+def test_a_table_of_several_columns():
+    text = TABLE.replace('value = "e"', 'values = ["e", "f"]').replace("error of {m}", "{value} of {m}")
+    start, end = text.index("cells"), text.index("lacks")
+    paper = parse_paper(text[:start] + 'cells = [["a", 1, 0.5, 0.1, 0.7, nan]]\n' + text[end:])
+    first, second = paper.claims
+    assert (first.id, first.says, first.value, first.error) == ("t1-e-a-1", "e of a at 1", "e", "e_se")
+    assert (second.id, second.published, second.published_sd) == ("t1-f-a-1", 0.7, 0.0)
+    with pytest.raises(ValueError, match="for each value"):
+        parse_paper(text)
+
+
 @pytest.mark.parametrize("cell", ['["a", 1]', '["a", 1, 0.5, 0.1, 3]'])
 def test_a_cell_of_the_wrong_length_is_refused(cell):
-    with pytest.raises(ValueError, match="must have 2 keys, a number"):
+    with pytest.raises(ValueError, match="must have 2 keys, then"):
         parse_paper(TABLE.replace('["a", 1, 0.5]', cell))
 
 
@@ -312,7 +323,7 @@ def test_generated_data_are_said_to_stand_in(tmp_path):
     outcomes = [Outcome("a", [{"e": 0.5}], stand_in=True), Outcome("b", [{"e": 0.5}])]
     write_book(tmp_path, outcomes, quick=False, papers=[paper])
     page = (tmp_path / "paper-9.md").read_text()
-    assert "Generated data stand in for the published." in page
+    assert "Other data stand in for the published." in page
     assert "| Table 1 | error of a | a | 0.5 |  | data | not reproducible here |  |" in page
 
 

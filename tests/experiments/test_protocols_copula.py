@@ -18,7 +18,7 @@ def small(monkeypatch):
         for name in ("continuous, low rank", "ordinal, high SNR")
     }
     for module in (copula_synthetic, copula_reliability, copula_rank):
-        monkeypatch.setattr(module, "SIZE", SMALL)
+        monkeypatch.setattr(module, "SIZE", {True: SMALL} if module is copula_rank else SMALL)
         monkeypatch.setattr(module, "REPETITIONS", {True: 2})
         monkeypatch.setattr(module, "COPULA_SETTINGS", few)
     monkeypatch.setattr(copula_synthetic, "SWEEPS", {True: 8})

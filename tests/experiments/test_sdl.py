@@ -1,5 +1,6 @@
 import csv
 import importlib
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from colspace.dictionary._objective import make_problem
 from colspace.experiments import (
     _sdl,
     _sdl_mixed,
+    _sdl_path,
     _sdl_published,
     sdl_convergence,
     sdl_estimation,
@@ -28,7 +30,10 @@ from colspace.experiments import (
 
 pandas = pytest.importorskip("pandas")
 
-ROWS = {"sdl-mnist": 2 + 4 + 11 + 3, "sdl-jobs": 6, "sdl-xray": 5}
+PATH = 2 * (
+    2 + 4 * 2
+)  # of job postings: with and without covariates, two plain methods and four models at two xi
+ROWS = {"sdl-mnist": 2 + 4 + 11 + 3, "sdl-xray": 5 + 4}
 WORDS = {
     0: "team client software project develop engineer website support market design",
     1: "earn money home link click cash easy week apply email",
@@ -80,8 +85,15 @@ def data(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(_sdl_published, "SWEEPS", 5)
     monkeypatch.setattr(sdl_xray, "ATOMS", 9)
+    monkeypatch.setattr(sdl_xray, "BOOTSTRAP", 5)
+    short = {name: (fit, values[-1:]) for name, (fit, values) in sdl_xray.METHODS.items()}
+    monkeypatch.setattr(sdl_xray, "METHODS", short)
     monkeypatch.setattr(sdl_jobs, "TOPICS", 3)
+    monkeypatch.setattr(sdl_jobs, "PATH", {True: sdl_jobs.PathSize(100, 2, 5)})
+    for module in (sdl_jobs, _sdl_path):
+        monkeypatch.setattr(module, "XIS", (0.1, 1.0))
     monkeypatch.setattr(sdl_convergence, "SWEEPS", {True: 10})
+    monkeypatch.setattr(sdl_convergence, "REPETITIONS", {True: 2})
     monkeypatch.setattr(sdl_estimation, "ROWS", {True: (100, 400)})
     monkeypatch.setattr(sdl_estimation, "REPETITIONS", {True: 2})
     return tmp_path
@@ -96,6 +108,12 @@ def test_runs_and_writes(name, data, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(result.rows) == ROWS.get(name, len(rows))
     assert len(result.summary) > 2
+    assert result.size
+    assert not result.stand_in
+    if name == "sdl-jobs":
+        parts = Counter(row["part"] for row in result.rows)
+        assert (parts["folds"], parts["path"], parts["best"]) == (6, PATH, 12)
+        assert parts["covariate"] > 0
     assert experiments.describe(name) == importlib.import_module(
         experiments.EXPERIMENTS[name]
     ).__doc__.splitlines()[0].rstrip(".")
@@ -124,6 +142,64 @@ def test_sparse_error_is_the_dense_one():
     X = sparse.random_array((30, 8), density=0.3, rng=rng, format="csr")
     H, W = rng.random((30, 2)), rng.random((8, 2))
     assert _sdl.sparse_error(X, H, W) == pytest.approx(_sdl.squared_error(X.toarray(), H @ W.T))
+
+
+def test_measures_by_hand():
+    y, odds = np.array([1, 1, 1, 0, 0]), np.array([2.0, 1.0, -1.0, 0.5, -2.0])
+    found = _sdl.measures(y, odds)  # two of three found, one of two false alarms
+    assert_allclose(
+        [found[key] for key in ("accuracy", "sensitivity", "specificity", "F")], [0.6, 2 / 3, 0.5, 2 / 3]
+    )
+    assert _sdl.measures(y, odds, 5.0)["F"] == 0.0
+    assert _sdl.averaged([{"a": 1.0}, {"a": 3.0}]) == {"a": 2.0, "a_se": 1.0}
+    assert _sdl.cosine(np.array([[1.0, 0.0], [1.0, 1.0], [9.0, 9.0]])) == pytest.approx(np.sqrt(0.5))
+
+
+def test_bootstrap_errors_are_binomial():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    odds = np.where(rng.random(400) < 0.8, 2.0 * y - 1, 1 - 2.0 * y)
+    found = sdl_xray.resampled(y, odds, 0.0, 0)
+    expected = np.sqrt(found["accuracy"] * (1 - found["accuracy"]) / 400)
+    assert found["accuracy_se"] == pytest.approx(expected, rel=0.3)
+
+
+def test_the_best_xi_of_each_method_is_kept():
+    path = [
+        {"covariates": c, "method": m, "xi": xi, "F": F, "part": "path"}
+        for c, m, xi, F in (
+            (True, "a", 1, 0.2),
+            (True, "a", 5, 0.4),
+            (False, "a", 1, 0.3),
+            (True, "b", 1, 0.1),
+        )
+    ]
+    found = _sdl_path.best_rows(path)
+    assert [(row["covariates"], row["method"], row["xi"], row["part"]) for row in found] == [
+        (True, "a", 5, "best"),
+        (False, "a", 1, "best"),
+        (True, "b", 1, "best"),
+    ]
+
+
+# ----------------------------------------------------------------- convergence
+
+
+def test_factor_power_and_rises_of_known_runs():
+    t = np.arange(200.0)
+    assert sdl_convergence.judged(5.0 + 0.9**t)["factor"] == pytest.approx(0.9, abs=1e-3)
+    slow = np.concatenate([1.0 + (t[:150] + 1.0) ** -2.0, [1.0]])
+    assert sdl_convergence.judged(slow)["power"] == pytest.approx(-2.0, abs=0.1)
+    bumpy = np.array([5.0, 4.0, 4.5, 3.0, 3.2, 1.0])
+    assert sdl_convergence.judged(bumpy)["rises"] == 2
+    assert sdl_convergence.judged(np.array([2.0, 1.0])) == {"factor": 0.0, "power": -np.inf, "rises": 0}
+
+
+@pytest.mark.parametrize("model", ["filter", "feature"])
+def test_theorems_hold_on_generated_problems(model):
+    problem, start = sdl_convergence.small_problem(model, 3)
+    assert sdl_convergence.contraction(problem, start) <= 1.0
+    assert 0 < sdl_convergence.settling(problem, start, (4,)) <= 1.0
 
 
 # ----------------------------------------------------------------- published sweeps

@@ -74,7 +74,13 @@ PLANS = {
             "solver": (["auto", "exact", "randomized", "countsketch"], ["svd"]),
             "n_power": ([0, 2], [-1]),
             "n_selected": ([None, 1, 2, "auto", "threshold", {"a": 1}], [0, 99, {"z": 1}]),
-            "selection": (["refit", "paper"], ["none"]),
+            "selection": (["refit", "refit", "paper"], ["none"]),
+            "mean": ([None, None, None, [0.0, 0.0], {"a": [0.0], "b": [1.0, 2.0]}], ["zero", 3]),
+            "covariance": (
+                [None, None, None, np.eye(2), {"a": np.eye(1), "b": np.eye(2)}],
+                ["unit", -np.eye(2)],
+            ),
+            "eta": ([None, None, 0.1], [0.0, -1.0, "much"]),
             "n_groups": GROUPS,
             "moments": (
                 ["auto", "auto", "all", "linear", "hessian", "joint", "tensor", ("linear", "hessian")],

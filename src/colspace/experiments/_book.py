@@ -182,7 +182,7 @@ def paper_page(paper: Paper, pairs: Sequence[tuple[Claim, Verdict]], outcomes: S
             lines.append(f"Not run: {outcome.lacks}")
             continue
         larger = f" The paper: {paper.sizes[name]}." if name in paper.sizes else ""
-        instead = " Generated data stand in for the published." if outcome.stand_in else ""
+        instead = " Other data stand in for the published." if outcome.stand_in else ""
         lines += [
             f"{outcome.size or 'One run'}, {outcome.cpu:.0f} s of CPU.{larger}{instead}",
             "",

@@ -18,7 +18,8 @@ optional package say; without such rows the claim is not reproducible here. Verd
 verdict, printed with that verdict only.
 
 A ``[[table]]`` is one claim a cell: ``cells`` has rows of key values (columns ``keys``), the number and, if printed, its spread over ``runs``
-repetitions; ``says`` may name the keys in braces; ``lacks`` has, for a value of the first key, why those cells are missing.
+repetitions; ``says`` may name the keys in braces; ``lacks`` has, for a value of the first key, why those cells are missing. With ``values``
+(several columns, their errors ``<column>_se``) a row has a number and its spread for each; ``says`` may name the column as {value}.
 """
 
 from __future__ import annotations
@@ -115,25 +116,26 @@ def parse_paper(text: str) -> Paper:
 
 def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The claims of a table's cells."""
-    keys, lacks = table["keys"], table.get("lacks", {})
-    common = {name: value for name, value in table.items() if name not in ("keys", "cells", "lacks")}
+    keys, lacks, several = table["keys"], table.get("lacks", {}), table.get("values")
+    common = {k: v for k, v in table.items() if k not in ("keys", "cells", "lacks", "values")}
+    most = 2 * len(several) if several else 2
     found = []
     for cell in table["cells"]:
-        place, numbers = dict(zip(keys, cell, strict=False)), cell[len(keys) :]
-        if not 1 <= len(numbers) <= 2:
-            msg = f"table {table['id']!r}: cell {cell} must have {len(keys)} keys, a number and at most its spread"
+        place, given = dict(zip(keys, cell, strict=False)), cell[len(keys) :]
+        if len(given) != most if several else not 1 <= len(given) <= 2:
+            msg = f"table {table['id']!r}: cell {cell} must have {len(keys)} keys, then for each value a number and its spread"
             raise ValueError(msg)
-        entry = {
-            **common,
-            "id": "-".join([table["id"], *map(str, place.values())]),
-            "says": table["says"].format_map(place),
-            "where": {**table.get("where", {}), **place},
-            "published": float(numbers[0]),
-            "published_sd": float(numbers[1]) if len(numbers) == 2 else 0.0,
-        }
-        if cell[0] in lacks:
-            entry = {**entry, "target": "", "missing": lacks[cell[0]]}
-        found.append(entry)
+        for i, value in enumerate(several or [""]):
+            entry = {**common, "where": {**table.get("where", {}), **place}, "published": float(given[2 * i])}
+            if several:
+                entry |= {"value": value, "error": f"{value}_se"}
+            spread = float(given[2 * i + 1]) if len(given) > 1 else 0.0
+            entry["id"] = "-".join([table["id"], *([value] if value else []), *map(str, place.values())])
+            entry["says"] = table["says"].format_map({**place, "value": value})
+            entry["published_sd"] = 0.0 if math.isnan(spread) else spread
+            if cell[0] in lacks:
+                entry |= {"target": "", "missing": lacks[cell[0]]}
+            found.append(entry)
     return found
 
 

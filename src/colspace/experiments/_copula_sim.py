@@ -224,8 +224,13 @@ def _cells_of(U: Array, V: Array, row: Any, column: Any) -> Array:
     return out
 
 
-def soft_impute(X: Array, *, held_out: float = 0.1, rng: Any = 0, **options: Any) -> Array:
-    """Soft-impute at the lambda of the path that predicts a held-out share of the cells best."""
+def soft_impute(X: Array, *, rng: Any = 0, **options: Any) -> Array:
+    """Soft-impute at the lambda that `best_alpha` finds."""
+    return soft_fill(X, best_alpha(X, rng=rng, **options), **options)
+
+
+def best_alpha(X: Array, *, held_out: float = 0.1, rng: Any = 0, **options: Any) -> float:
+    """lambda / lambda_0 of the path that predicts a held-out share of the known cells best."""
     rng = np.random.default_rng(rng)
     row, column = np.nonzero(~np.isnan(X))
     out = rng.random(len(row)) < held_out
@@ -236,8 +241,10 @@ def soft_impute(X: Array, *, held_out: float = 0.1, rng: Any = 0, **options: Any
         float(np.mean((fill.at(row[out], column[out]) - hidden) ** 2))
         for fill in soft_impute_path(observed_cells(seen), **options)
     ]
-    best = int(np.argmin(errors))
-    for i, fill in enumerate(soft_impute_path(observed_cells(X), **options)):
-        if i == best:
-            return np.where(np.isnan(X), fill.table(), X)
-    raise AssertionError
+    return ALPHAS[int(np.argmin(errors))]
+
+
+def soft_fill(X: Array, alpha: float, **options: Any) -> Array:
+    """X with its gaps filled by soft-impute at one lambda."""
+    (fill,) = soft_impute_path(observed_cells(X), (alpha,), **options)
+    return np.where(np.isnan(X), fill.table(), X)

@@ -42,7 +42,7 @@ class Result:
     figure : draws and returns the matplotlib figure.
     path : where the figure was saved, or None.
     size : how much was run, in a few words.
-    stand_in : whether generated data took the place of the published.
+    stand_in : whether generated or other data took the place of the published.
     """
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, f1_score, recall_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..displays._style import GREY
+from ._core import mean_and_se
 
 Array = NDArray[np.float64]
 
@@ -27,18 +28,34 @@ def logistic(*, scale: bool = True, **parameters: Any) -> Any:
 
 
 def measures(y: Any, odds: Array, level: float = 0.0) -> dict[str, float]:
-    """Accuracy and F (of class 1) of log odds cut at ``level``, and AUC."""
+    """Accuracy, sensitivity, specificity and F (of class 1) of log odds cut at ``level``, and AUC."""
     predicted = (odds >= level).astype(int)
     return {
         "accuracy": float(accuracy_score(y, predicted)),
+        "sensitivity": float(recall_score(y, predicted, zero_division=0.0)),
+        "specificity": float(recall_score(y, predicted, pos_label=0, zero_division=0.0)),
         "F": float(f1_score(y, predicted, zero_division=0.0)),
         "AUC": float(roc_auc_score(y, odds)),
     }
 
 
+def averaged(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Means of every key over repetitions, and their standard errors as ``<key>_se``."""
+    out = {}
+    for key in found[0]:
+        out[key], out[f"{key}_se"] = mean_and_se([one[key] for one in found])
+    return out
+
+
 def squared_error(X: Any, rebuilt: Any) -> float:
     """||X - rebuilt||^2 / ||X||^2."""
     return float(np.sum((X - rebuilt) ** 2) / np.sum(X * X))
+
+
+def cosine(atoms: Array) -> float:
+    """Of the first two atoms (rows)."""
+    a, b = atoms[:2]
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
 def sparse_error(X: Any, H: Array, W: Array) -> float:

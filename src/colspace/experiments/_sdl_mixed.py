@@ -20,7 +20,7 @@ from ..dictionary._lbfgs import fit_coefficients, solve_eliminated, start_nmf
 from ..dictionary._losses import one_hot
 from ..dictionary._objective import make_problem
 from ._core import Row
-from ._sdl import logistic, measures, squared_error, unfinished
+from ._sdl import averaged, cosine, logistic, measures, squared_error, unfinished
 from ._sdl_published import Published, published_filter, youden
 
 Array = NDArray[np.float64]
@@ -39,18 +39,10 @@ LAMBDA = 1000.0  # weight of labels in ssnmf, the best of 1, 10, ..., 10,000 on 
 
 def blank_row(part: str, method: str, xi: float | None, runs: int) -> Row:
     """A row of the tables with nothing measured yet."""
-    columns = (
-        "accuracy",
-        "accuracy_sd",
-        "F",
-        "AUC",
-        "accuracy_tuned",
-        "F_tuned",
-        "squared_error",
-        "squared_error_drawn",
-        "published_accuracy",
-        "published_error",
-    )
+    measured = ("accuracy", "sensitivity", "specificity", "F", "AUC", "accuracy_tuned", "F_tuned")
+    errors = ("squared_error", "squared_error_drawn", "error_column", "atoms_cosine")
+    columns = [name for key in (*measured, *errors) for name in (key, f"{key}_se")]
+    columns += ["published_accuracy", "published_F", "published_error_column"]
     return {"part": part, "method": method, "xi": xi, "runs": runs, **dict.fromkeys(columns)}
 
 
@@ -161,28 +153,23 @@ def _sweeps(model: Published, X: Array, T: Array) -> Fit:
 
 
 def honest_rows(draws: list[tuple[SemisyntheticData, dict[str, Fit]]]) -> list[Row]:
-    """Means over draws."""
+    """Means over draws, with standard errors."""
     rows = []
     for name in draws[0][1]:
-        at_half, tuned, errors, drawn = [], [], [], []
+        found = []
         for data, fits in draws:
             fit = fits[name]
-            at_half.append(measures(data.y_test, fit.test))
-            tuned.append(measures(data.y_test, fit.test, youden(data.y_train, fit.train)))
-            errors.append(fit.error)
-            drawn.append(fit.drawn)
-        accuracy = [m["accuracy"] for m in at_half]
-        rows.append(
-            {
-                **blank_row("honest", name, OURS.get(name, {}).get("xi"), len(draws)),
-                "accuracy": float(np.mean(accuracy)),
-                "accuracy_sd": float(np.std(accuracy)),
-                "F": float(np.mean([m["F"] for m in at_half])),
-                "AUC": float(np.mean([m["AUC"] for m in at_half])),
-                "accuracy_tuned": float(np.mean([m["accuracy"] for m in tuned])),
-                "F_tuned": float(np.mean([m["F"] for m in tuned])),
-                "squared_error": float(np.mean(errors)),
-                "squared_error_drawn": float(np.mean(drawn)),
+            tuned = measures(data.y_test, fit.test, youden(data.y_train, fit.train))
+            one = {
+                **measures(data.y_test, fit.test),
+                "accuracy_tuned": tuned["accuracy"],
+                "F_tuned": tuned["F"],
+                "squared_error": fit.error,
+                "squared_error_drawn": fit.drawn,
             }
-        )
+            if fit.atoms is not None:
+                one["atoms_cosine"] = cosine(fit.atoms)
+            found.append(one)
+        xi = OURS.get(name, {}).get("xi")
+        rows.append({**blank_row("honest", name, xi, len(draws)), **averaged(found)})
     return rows

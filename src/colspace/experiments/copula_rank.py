@@ -27,8 +27,8 @@ from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_im
 from ._core import Result, Row, mean_and_se, write
 
 NAME = "copula-rank"
-REPETITIONS = {True: 2, False: 20}
-SIZE: dict[str, int] = {}
+REPETITIONS = {True: 2, False: 10}
+SIZE: dict[bool, dict[str, int]] = {True: {"n_samples": 250, "n_features": 100}, False: {}}
 RANKS = {True: range(6, 15), False: range(3, 12)}  # continuous or not
 STEP = {True: 4, False: 1}  # of the ranks, when quick and not
 OURS, PAPER, PPCA, SOFT, AUTO = "copula", "copula, published EM", "PPCA", "soft-impute", "copula, rank found"
@@ -49,10 +49,10 @@ NOTES = (
 )
 
 
-def curves(name: str, seed: Any, step: int) -> dict[tuple[str, float], float]:
+def curves(name: str, seed: Any, step: int, size: Mapping[str, int]) -> dict[tuple[str, float], float]:
     """(method, tuning parameter) -> error on one table; the rank found has its own method."""
     continuous = name.startswith("continuous")
-    X, complete, _ = make_copula(**{**COPULA_SETTINGS[name], **SIZE}, rng=np.random.default_rng(seed))
+    X, complete, _ = make_copula(**{**COPULA_SETTINGS[name], **size}, rng=np.random.default_rng(seed))
     mask = np.isnan(X)
 
     def error(filled: Any) -> float:
@@ -97,7 +97,7 @@ def curve_row(name: str, method: str, line: Mapping[float, Sequence[float]], fin
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Measure every curve; two tables and every fourth rank when quick, else twenty and every rank."""
+    """Measure every curve; two small tables and every fourth rank when quick, else ten and every rank."""
     repetitions, rows, summary = REPETITIONS[quick], list[Row](), list[Row]()
     seeds = np.random.SeedSequence(rng).spawn(len(COPULA_SETTINGS))
     with (
@@ -109,7 +109,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         for name, seed in zip(COPULA_SETTINGS, seeds, strict=True):
             found: dict[tuple[str, float], list[float]] = {}
             for child in seed.spawn(repetitions):
-                for key, value in curves(name, child, STEP[quick]).items():
+                for key, value in curves(name, child, STEP[quick], SIZE[quick]).items():
                     found.setdefault(key, []).append(value)
                 advance()
             for (method, parameter), values in found.items():
@@ -135,7 +135,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             text = f"{alone['error']:.4f} ± {alone['se']:.4f}"
             summary.append({"setting": name, "method": AUTO, "errors": "", "best": text, "at": ""})
     title = "Copula imputer: error over the rank (supplement, Fig. 2)"
-    n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
+    n, p = (SIZE[quick].get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
     size = f"{repetitions} tables of {n} x {p} a setting, every {STEP[quick]}. rank"
     return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)
 

@@ -38,8 +38,8 @@ LOW_RANK = "continuous, low rank"
 
 AUTHORS_AT = (1.0, 0.5, 0.25, 0.1, 0.01)
 NOTES = (
-    "Reliable cells: by the probability of the imputed level, or for continuous columns by the interval's length.",
-    "NRMSE divides by the size of the values of the same cells, so it falls more slowly than MAE.",
+    "Reliable cells: of levels by the bound of Theorem 2 (published EM) or the probability (default), of numbers by the interval's length.",
+    "NRMSE divides by the size of the values of the same cells, the mean absolute error does not.",
 )
 
 

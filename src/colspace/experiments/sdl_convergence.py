@@ -4,12 +4,17 @@ All solvers minimise one objective, with an intercept and the same ridge, from t
 (nonnegative filter model without covariates) start at random and are measured by that objective. Shown is how far each is above the best value that any reached
 (nonnegative and free atoms apart, as their minima differ). Data: the mixed digits of `sdl-mnist`, the published rows,
 and the case-control job postings with their covariates (see `sdl-jobs`) when they are at hand.
+
+Rows of kind "run" judge a whole run by what its objective has above its own end: ``factor`` an iteration (geometric fit of the second half),
+``power`` of the iteration (power law), and ``rises``, the sweeps that raised it. Rows of kind "theorem" come from small generated problems. Theorems
+4.4 and 4.5, where L / mu < 3: the largest ratio of the distance from the optimum to rho^t times that of the start. Theorem 4.6: the
+stationarity measure (17) times the sum of radii after T sweeps over that after one, the largest of several T.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,25 +25,31 @@ from threadpoolctl import threadpool_limits
 
 from .._progress import track
 from ..datasets import load_jobs, load_mnist
-from ..dictionary._bcd import into_regions, solve_bcd
+from ..dictionary._bcd import into_regions, solve_bcd, stationarity
 from ..dictionary._lbfgs import solve_eliminated, solve_jointly, start_nmf, start_svd
 from ..dictionary._losses import one_hot
-from ..dictionary._lpgd import solve_lpgd
+from ..dictionary._lpgd import distance, gradient_step, solve_lpgd, theory
 from ..dictionary._objective import Problem, Solution, State, make_problem, objective
-from ..dictionary._regions import NONNEGATIVE, Radius, Regions
+from ..dictionary._regions import NONNEGATIVE, Radius, Region, Regions
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row, write
+from ._core import Result, Row, mean_and_se, write
 from ._sdl_mixed import draw_rows
+from ._sdl_path import words
 from ._sdl_published import published_filter
-from .sdl_jobs import words
 
 Array = NDArray[np.float64]
 
-XIS = (0.01, 1.0)
+NAME = "sdl-convergence"
+XIS = (0.1, 1.0)
+REPETITIONS = {True: 3, False: 10}  # of the theorems
 RIDGE = 2.0  # nu of the published figures
 SWEEPS = {True: 60, False: 300}
 PUBLISHED = "published sweeps"
 SOLVERS = ("quasi-Newton", "block descent", "block descent, radius", "lifted gradient", PUBLISHED)
+
+
+COLUMNS = ("kind", "data", "model", "nonnegative", "xi", "solver", "iteration", "seconds", "objective")
+BLANK: Mapping[str, Any] = dict.fromkeys((*COLUMNS, "value", "se", "factor", "power", "rises"))
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     panels: dict[tuple[str, str, bool, float], dict[str, Trace]] = {}
     with (
         threadpool_limits(1),
-        track(2 * len(models) * len(xis) * len(found), "sdl-convergence", show=progress) as advance,
+        track(2 * len(models) * len(xis) * len(found), NAME, show=progress) as advance,
     ):
         for data, (make, atoms) in found.items():
             for model in models:
@@ -159,7 +170,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                             panels[data, model, positive, xi][PUBLISHED] = published(problem, atoms, rng)
                         advance()
     rows, summary = tabulate(panels)
-    title = "Objective above the best value that any solver reached"
+    rows += theorem_rows(REPETITIONS[quick], rng)
+    title = "Objective above the best value that any solver reached (Figs. 2 and 3)"
     notes = (
         f"At most {SWEEPS[quick]} iterations each, no other reason to stop than a relative change of 1e-12; ridge {RIDGE:g}.",
         "'radius' is the diminishing radius of Algorithm 3; the lifted gradient (Algorithms 1, 2) has no sign constraint.",
@@ -168,7 +180,80 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     def figure() -> Any:
         return draw(title, panels)
 
-    return write(Result("sdl-convergence", title, rows, summary, notes, figure), out)
+    size = f"{', '.join(found)}; {SWEEPS[quick]} iterations, xi {', '.join(f'{xi:g}' for xi in xis)}; theorems on {REPETITIONS[quick]} problems"
+    return write(Result(NAME, title, rows, summary, notes, figure, size=size), out)
+
+
+# --------------------------------------------------------------------------- theorems
+
+
+def small_problem(model: Any, seed: Any) -> tuple[Problem, State]:
+    """40 rows, 6 columns, two covariates and two classes, of a scale at which L / mu < 3; and a start of full rank."""
+    rng = np.random.default_rng(seed)
+    X, Z = 0.15 * rng.standard_normal((40, 6)), 0.15 * rng.standard_normal((40, 2))
+    Y = one_hot((X[:, 0] / 0.15 + 0.5 * rng.standard_normal(40) > 0).astype(int), 2)
+    problem = make_problem(X, Y, Z, model=model, xi=0.5, l2=0.5, fit_intercept=False)
+    W, H, B, G = (rng.standard_normal(shape) for shape in ((6, 7), (40, 7), (7, 1), (2, 1)))
+    return problem, State(W, H, B, G, np.zeros(1))
+
+
+def contraction(problem: Problem, state: State, steps: int = 12) -> float:
+    """max over t of ||Z_t - Z*|| / (rho^t ||Z_0 - Z*||) at the step of the theorem."""
+    known = theory(problem)
+    assert known.step is not None
+    assert known.rate is not None
+    best = solve_lpgd(problem, state, tol=0.0, max_iter=400).state
+    first = distance(problem, state, best)
+    ratios = []
+    for t in range(1, steps + 1):
+        state = gradient_step(problem, state)(known.step)
+        ratios.append(max(distance(problem, state, best) - 1e-6, 0.0) / (known.rate**t * first))
+    return max(ratios)
+
+
+def settling(problem: Problem, state: State, sweeps: Sequence[int] = (4, 16, 64)) -> float:
+    """Largest (17) times the sum of radii after some sweeps, over that after one; dictionary and codes are nonnegative and bounded."""
+    regions = Regions(
+        Region(positive=True, norm=1.0),
+        Region(positive=True, norm=10.0),
+        Region(norm=10.0),
+        Region(norm=10.0),
+    )
+    start, radius, found = into_regions(problem, state, regions), Radius(), list[float]()
+    least = np.inf
+    for T in (1, *sweeps):
+        end = solve_bcd(problem, start, regions=regions, radius=radius, n_inner=3, max_iter=T, tol=0.0).state
+        least = min(least, stationarity(problem, end, regions))
+        found.append(least * sum(radius(k) for k in range(1, T + 1)))
+    return max(found[1:]) / found[0]
+
+
+def theorem_rows(repetitions: int, seed: int) -> list[Row]:
+    """Means over generated problems."""
+    rows: list[Row] = []
+    children = np.random.SeedSequence(seed).spawn(repetitions)
+    for solver, measure in (("lifted gradient", contraction), ("block descent, radius", settling)):
+        for model in ("filter", "feature"):
+            value, se = mean_and_se([measure(*small_problem(model, child)) for child in children])
+            place = {"kind": "theorem", "data": "generated", "model": model, "solver": solver}
+            rows.append({**BLANK, **place, "value": value, "se": se})
+    return rows
+
+
+def judged(values: Array) -> Row:
+    """Factor an iteration and power of the iteration at which a run comes to its end, and how often it rose."""
+    above = values - values[-1]
+    t = np.arange(len(values))
+    use = (t >= 0.1 * len(t)) & (t <= 0.8 * len(t)) & (t > 0) & (above > 1e-12 * np.abs(values[-1]))
+    rises = int(np.count_nonzero(np.diff(values) > 1e-10 * np.abs(values[:-1])))
+    if np.count_nonzero(use) < 3:
+        return {"factor": 0.0, "power": -np.inf, "rises": rises}
+    x, y = t[use].astype(float), np.log(above[use])
+    return {
+        "factor": float(np.exp(np.polyfit(x, y, 1)[0])),
+        "power": float(np.polyfit(np.log(x), y, 1)[0]),
+        "rises": rises,
+    }
 
 
 def tabulate(panels: Any) -> tuple[list[Row], list[Row]]:
@@ -179,10 +264,13 @@ def tabulate(panels: Any) -> tuple[list[Row], list[Row]]:
         best = min(float(trace.values.min()) for trace in traces.values())
         key = {"data": data, "model": model, "nonnegative": positive, "xi": xi}
         for name, trace in traces.items():
+            place = {**BLANK, **key, "solver": name}
             rows += [
-                {**key, "solver": name, "iteration": i, "seconds": float(s), "objective": float(v)}
+                {**place, "kind": "point", "iteration": i, "seconds": float(s), "objective": float(v)}
                 for i, (s, v) in enumerate(zip(trace.seconds, trace.values, strict=True))
             ]
+            end = {"objective": float(trace.values[-1]), "seconds": float(trace.seconds[-1])}
+            rows.append({**place, "kind": "run", **end, **judged(trace.values)})
             near = np.flatnonzero(trace.values <= best * (1 + 1e-3))
             summary.append(
                 {

@@ -1,4 +1,4 @@
-"""Parameters of the generative models of supervised dictionaries, estimated from n rows: errors that fall with n.
+"""Parameters of the generative models of supervised dictionaries, estimated from n rows: errors over n.
 
 Rows come from `make_dictionary`; p = 20, r = 2, two covariates, two classes. Errors are relative, ||estimate - truth||_F
 / ||truth||_F, of what the models can identify: A (coefficients of x, or activations in the feature model), B (the mean
@@ -29,11 +29,12 @@ from ..dictionary._lbfgs import solve_eliminated, solve_jointly, start_svd
 from ..dictionary._losses import one_hot
 from ..dictionary._objective import make_problem
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row, _log_axes, power_slope, write
+from ._core import Result, Row, _log_axes, mean_and_se, power_slope, write
 
 Array = NDArray[np.float64]
 Errors = dict[str, float]
 
+NAME = "sdl-estimation"
 FEATURES, ATOMS, COVARIATES = 20, 2, 2
 ROWS = {True: (200, 800, 3200), False: (100, 200, 400, 800, 1600, 3200, 6400)}
 REPETITIONS = {True: 5, False: 30}
@@ -138,7 +139,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     children = np.random.SeedSequence(rng).spawn(len(STUDIES))
     with (
         threadpool_limits(1),
-        track(len(STUDIES) * len(sizes) * repetitions, "sdl-estimation", show=progress) as advance,
+        track(len(STUDIES) * len(sizes) * repetitions, NAME, show=progress) as advance,
     ):
         for errors, child in zip(STUDIES.values(), children, strict=True):
             for i, (n, seed) in enumerate(zip(sizes, child.spawn(len(sizes)), strict=True)):
@@ -152,11 +153,13 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     summary: list[Row] = []
     for (method, part), lines in found.items():
         median = [float(np.median(values)) for values in lines]
-        slope = power_slope(sizes, median)
-        rows += [
-            {"method": method, "parameter": part, "n": n, "median": m, "repetitions": len(v), "slope": slope}
-            for n, m, v in zip(sizes, median, lines, strict=True)
-        ]
+        slope, slope_se = mean_and_se([power_slope(sizes, values) for values in zip(*lines, strict=True)])
+        curve = {"method": method, "parameter": part, "slope": slope, "slope_se": slope_se}
+        for n, m, values in zip(sizes, median, lines, strict=True):
+            se = 1.2533 * mean_and_se(values)[1]  # of a median
+            rows.append({**curve, "what": "point", "n": n, "error": m, "se": se, "repetitions": len(values)})
+        rows.append({**rows[-1], "what": "curve"})
+        rows.append({**rows[-1], "what": "last"})
         summary.append(
             {
                 "method": method,
@@ -165,39 +168,44 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                 "slope": f"{slope:+.2f}",
             }
         )
-    title = "Relative errors of the generative models' parameters"
+    title = "Relative errors of the generative models' parameters (Theorems 4.7 to 4.9)"
     notes = (
         f"Medians of {repetitions} tables; the theorems' rate is {RATE:+.1f} up to logarithms.",
-        "filter and feature: noise 1 / sqrt(n); common: noise 0.5, where a ridge nu > 0 keeps the errors from falling on.",
+        "filter and feature: noise 1 / sqrt(n); common: noise 0.5 and ridge nu.",
     )
 
     def figure() -> Any:
         return draw(title, rows)
 
-    return write(Result("sdl-estimation", title, rows, summary, notes, figure), out)
+    size = f"{repetitions} tables of {', '.join(map(str, sizes))} rows"
+    return write(Result(NAME, title, rows, summary, notes, figure, size=size), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One Axes per parameter, log-log, the rate dotted."""
     plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.0), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12.6, 5.0), layout="constrained")
     figure.suptitle(title, fontsize="large")
     names = {"A": "A: coefficients of x, or activations", "B": "B: mean of X", "G": "G: covariates"}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     for ax, (part, name) in zip(axes, names.items(), strict=True):
         for i, method in enumerate(methods):
             points = [
-                (row["n"], row["median"])
+                (row["n"], row["error"], row["se"])
                 for row in rows
-                if (row["method"], row["parameter"]) == (method, part)
+                if (row["method"], row["parameter"], row["what"]) == (method, part, "point")
             ]
             if points:
-                slope = power_slope(*zip(*points, strict=True))
+                n, error, se = zip(*points, strict=True)
+                slope = power_slope(n, error)
                 style = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "linewidth": 1.3}
-                ax.plot(*zip(*points, strict=True), label=f"{method}: {slope:+.2f}", **style)
+                ax.errorbar(n, error, yerr=se, label=f"{method}: {slope:+.2f}", **style)
         ax.set_title(name, fontsize="medium")
         ax.set_xlabel("rows n")
-        ax.legend(frameon=False, fontsize="xx-small")
+        size = np.array(sorted({row["n"] for row in rows}), dtype=float)
+        top = max(row["error"] for row in rows if row["parameter"] == part)
+        ax.plot(size, top * (size / size[0]) ** RATE, "k:", linewidth=1.2, label=f"rate {RATE:+.1f}")
+        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
         tidy(ax)
         _log_axes(ax, sorted({float(row["n"]) for row in rows}))
     axes[0].set_ylabel("relative error")

@@ -17,7 +17,7 @@ Data: ``mnist.npz`` in the folder that COLSPACE_DATA names, else OpenML's copy, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -35,8 +35,9 @@ from ..datasets import SemisyntheticData, load_mnist
 from ..dictionary import SupervisedDictionaryClassifier
 from ..dictionary._codes import nonnegative_codes
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ._claims import numbers, read_paper
 from ._core import Result, Row, write
-from ._sdl import logistic, measures, show_image, squared_error, unfinished
+from ._sdl import averaged, cosine, logistic, measures, show_image, squared_error, unfinished
 from ._sdl_mixed import ATOMS, Fit, blank_row, draw_rows, honest_fits, honest_rows
 from ._sdl_published import (
     published_convex,
@@ -49,21 +50,7 @@ from ._sdl_published import (
 
 Array = NDArray[np.float64]
 
-#: Published accuracies of Table 3 by model and xi.
-PUBLISHED: Mapping[tuple[str, float | None], float] = {
-    ("LR", None): 0.720,
-    ("NMF + LR", None): 0.552,
-    **{
-        (name, xi): value
-        for name, values in {
-            "filter": (0.822, 0.788, 0.756, 0.752, 0.744),
-            "feature": (0.646, 0.736, 0.746, 0.736, 0.732),
-            "filter, convex": (0.780, 0.712, 0.706, 0.764, 0.694),
-            "feature, convex": (0.680, 0.616, 0.604, 0.726, 0.728),
-        }.items()
-        for xi, value in zip((0.01, 0.1, 1.0, 5.0, 10.0), values, strict=True)
-    },
-}
+NAME = "sdl-mnist"
 SHARES = (0.3, 1.0, 3.0)  # of the automatic xi, for ten classes
 
 
@@ -79,7 +66,7 @@ class Size:
 
 
 SIZES = {
-    True: Size((0.1, 1.0), 2, 3, 2_000, 25),
+    True: Size((0.01, 0.1, 1.0, 5.0, 10.0), 1, 2, 1_000, 10),
     False: Size((0.01, 0.1, 1.0, 5.0, 10.0), 5, 10, 20_000, 25),
 }
 
@@ -92,26 +79,32 @@ def published_rows(data: SemisyntheticData, size: Size, seed: int, advance: Call
     X, T, y, t = data
     generators = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(size.starts)]
 
-    def row(method: str, xi: float | None, runs: list[tuple[Array, Array, float]], unit: float) -> Row:
-        found = [measures(t, test, youden(y, train)) for train, test, _ in runs]
-        accuracy = [m["accuracy"] for m in found]
-        return {
-            **blank_row("published", method, xi, len(runs)),
-            "accuracy": float(np.mean(accuracy)),
-            "accuracy_sd": float(np.std(accuracy)),
-            "F": float(np.mean([m["F"] for m in found])),
-            "published_accuracy": PUBLISHED.get((method, xi)),
-            "published_error": float(np.mean([error for *_, error in runs])) / unit,
+    paper = read_paper("004")
+    known = {
+        key: {
+            **numbers(paper, NAME, key, "part", "method"),
+            **numbers(paper, NAME, key, "part", "method", "xi"),
         }
+        for key in ("accuracy", "F", "error_column")
+    }
 
-    def applied(model: Any) -> tuple[Array, Array, float]:
-        return model.activation(X), model.activation(T), model.relative_error(T)
+    def row(method: str, xi: float | None, runs: list[tuple[Array, Array, float, Any]], unit: float) -> Row:
+        found = []
+        for train, test, error, model in runs:
+            one = {**measures(t, test, youden(y, train)), "error_column": error / unit}
+            found.append(one if model is None else {**one, "atoms_cosine": cosine(model.W.T)})
+        place: tuple[Any, ...] = ("published", method) if xi is None else ("published", method, xi)
+        published = {f"published_{key}": numbers_of.get(place) for key, numbers_of in known.items()}
+        return {**blank_row("published", method, xi, len(runs)), **averaged(found), **published}
+
+    def applied(model: Any) -> tuple[Array, Array, float, Any]:
+        return model.activation(X), model.activation(T), model.relative_error(T), model
 
     b, c = quick_logistic(X, y)
     plain = [published_nmf(X, y, ATOMS, rng) for rng in generators]
     unit = float(np.mean([model.relative_error(T) ** 2 for model in plain]))
-    rows = [row("LR", None, [(X @ b + c, T @ b + c, 1.0)], 1.0)]
-    rows.append(row("NMF + LR", None, [(*applied(m)[:2], m.relative_error(T) ** 2) for m in plain], unit))
+    rows = [row("LR", None, [(X @ b + c, T @ b + c, 1.0, None)], 1.0)]
+    rows.append(row("NMF + LR", None, [(*applied(m)[:2], m.relative_error(T) ** 2, m) for m in plain], unit))
     solvers: dict[str, Callable[..., Any]] = {
         "filter": published_filter,
         "feature": published_feature,
@@ -161,14 +154,14 @@ def ten_class_rows(images: tuple[Array, Any, Array, Any], atoms: int, seed: int)
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """All three tables; two values of xi, three draws and 2,000 images when quick."""
+    """All three tables; one start, two draws, 1,000 images and 10 of the atoms when quick."""
     size = SIZES[quick]
     mnist = load_mnist(fetch=True)
     images = np.concatenate([mnist.x_train, mnist.x_test])
     labels = np.concatenate([mnist.y_train, mnist.y_test])
     total = 4 * len(size.xis) + size.draws + 1
     draws = []
-    with threadpool_limits(1), track(total, "sdl-mnist", show=progress) as advance:
+    with threadpool_limits(1), track(total, NAME, show=progress) as advance:
         rows = published_rows(draw_rows(images, labels, 1), size, rng, advance)
         for seed in range(1, size.draws + 1):
             data = draw_rows(images, labels, seed)
@@ -179,7 +172,9 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         X, T = (A.reshape(len(A), -1) / 255.0 for A in (mnist.x_train[picked], mnist.x_test))
         rows += ten_class_rows((X, mnist.y_train[picked], T, mnist.y_test), size.atoms, rng)
         advance()
-    title = "Two atoms that rebuild mixed digits and say which digit they are more like"
+    title = (
+        "Two atoms that rebuild mixed digits and say which digit they are more like (Table 3, Figs. 5 to 7)"
+    )
 
     def figure() -> Any:
         return draw(title, rows, draws[0])
@@ -192,7 +187,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     )
     if find_spec("ssnmf") is None:
         notes = (*notes, "Without ssnmf (pip install ssnmf) its row is left out.")
-    return write(Result("sdl-mnist", title, rows, [_shown(row) for row in rows], notes, figure), out)
+    text = f"{size.starts} starts of the published rows, {size.draws} draws, {len(X)} images of ten classes"
+    return write(Result(NAME, title, rows, [_shown(row) for row in rows], notes, figure, size=text), out)
 
 
 def _shown(row: Row) -> Row:
@@ -204,14 +200,16 @@ def _shown(row: Row) -> Row:
         "method": row["method"],
         "xi": "" if row["xi"] is None else f"{row['xi']:.3g}",
         "accuracy": number("accuracy")
-        + ("" if row["accuracy_sd"] is None else f" ({row['accuracy_sd']:.3f})"),
+        + ("" if row["accuracy_se"] is None else f" ± {row['accuracy_se']:.3f}"),
         "F": number("F"),
         "AUC": number("AUC"),
         "tuned": number("accuracy_tuned"),
         "squared error": number("squared_error", 4),
         "as drawn": number("squared_error_drawn", 4),
-        "in the paper": number("published_accuracy"),
-        "its error column": number("published_error", 2),
+        "error column": number("error_column", 2),
+        "paper: accuracy": number("published_accuracy"),
+        "F ": number("published_F"),
+        "error column ": number("published_error_column", 2),
     }
 
 
@@ -220,7 +218,7 @@ def draw(title: str, rows: list[Row], first: tuple[SemisyntheticData, dict[str, 
     plt = pyplot()
     data, fits = first
     shown = {name: fit for name, fit in fits.items() if fit.atoms is not None}
-    figure = plt.figure(figsize=(12.6, 6.2), layout="constrained")
+    figure = plt.figure(figsize=(13, 7.4), layout="constrained")
     figure.suptitle(title, fontsize="large")
     left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1.6))
     ax = left.subplots()
@@ -230,11 +228,13 @@ def draw(title: str, rows: list[Row], first: tuple[SemisyntheticData, dict[str, 
             "marker": MARKERS[(i + i // 8) % len(MARKERS)],
             "linestyle": "none",
         }
-        ax.plot(row["squared_error"], row["accuracy"], label=row["method"], **style)
+        ax.errorbar(
+            row["squared_error"], row["accuracy"], yerr=row["accuracy_se"], label=row["method"], **style
+        )
     ax.set_xscale("log")
     ax.set_xlabel("squared relative error of held-out rows")
     ax.set_ylabel("accuracy, threshold 0.5")
-    ax.legend(frameon=False, fontsize="x-small")
+    ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     tidy(ax)
     axes = right.subplots(4, 2 * -(-(len(shown) + 2) // 4), squeeze=False)
     places = axes.reshape(-1, 2)
@@ -251,5 +251,5 @@ def draw(title: str, rows: list[Row], first: tuple[SemisyntheticData, dict[str, 
         assert fit.coef is not None
         for place, atom, coef in zip(pair, fit.atoms, fit.coef, strict=True):
             place.set_axis_on()
-            show_image(place, atom, f"{name}\n{coef:+.2g}")
+            show_image(place, atom, name.replace(", ", ",\n") + f"\n{coef:+.2g}")
     return figure

@@ -34,6 +34,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
+_SLICES = 10
+
+
 class _SlicedReduction(LinearReductionMixin, BaseEstimator):
     """Slices, one pass, a kernel matrix, its leading eigenvectors."""
 
@@ -52,7 +55,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         self,
         n_components: int = 2,
         *,
-        n_slices: int = 10,
+        n_slices: int = _SLICES,
         shrinkage: float | str | None = "ridge",
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
@@ -89,6 +92,13 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
             labels=labels,
             codes=max(3, self.n_slices + 1),  # fewer values have a slice each, as labels have
         )
+        classes = 0 if source.encoder.classes is None else len(source.encoder.classes)
+        if classes > self.n_slices != _SLICES:
+            msg = (
+                f"n_slices={self.n_slices}, but y holds {classes} class labels, which have a slice each. Remedies: n_slices={classes}, "
+                "or response='numbers' for numbers that are no classes"
+            )
+            raise ValueError(msg)
         view = Table.of(source, parse_blocks(None, self.n_features_in_), self.shrinkage, labels)
         view.check_components(self.n_components)
         source, table = view.source, view.blocks
