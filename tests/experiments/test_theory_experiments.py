@@ -81,6 +81,19 @@ def test_light_tails_hold():
     assert_allclose(np.mean(np.exp(y / 2 * np.sign(rng.standard_normal(200_000)))) * 2, large, rtol=0.1)
 
 
+def test_counting_above_half_of_eta_finds_rank_and_columns():
+    found = jdr_theory.threshold_checks(0)
+    assert [value for (check, _), (value, _) in found.items() if "by eta/2" in check] == [1.0, 1.0]
+    distance, limit = found["premise of eta/2", "bilinear"]
+    assert distance < limit
+
+
+def test_known_and_sample_normalisation_are_of_the_same_columns():
+    size = jdr_theory.Size(1, 8, 4_000, 6, (10, 800), (200, 800), ((200, 400), (8, 12)))
+    errors = [value for value, _ in jdr_theory.known_moments(size, 0).values()]
+    assert max(errors) < 0.15
+
+
 def test_bounds_fall_with_rows():
     c = bounds.bilinear(5)
     for bound in (
