@@ -212,6 +212,25 @@ def test_patchseq_kernel_directions_are_those_of_the_estimator(data):
         assert subspace_distance(model.components_.T, found[name]) < 1e-6, name
 
 
+def test_differences_are_taken_split_by_split():
+    table = {("PCA", 50, 4): [4.0, 6.0, 9.0], ("unsupervised", 50, 4): [3.0, 6.0, 7.0]}
+    table |= {("supervised", 50, 4): [1.0, 1.0, 1.0], ("few", 50, 4): [5.0, 5.0]}
+    rows = {row["method"]: row for row in stein_patchseq.tabulate(table)}
+    assert (rows["unsupervised"]["pmse"], rows["unsupervised"]["minus_PCA"]) == (6.0, -1.0)
+    assert_allclose(rows["unsupervised"]["minus_PCA_se"], 1 / np.sqrt(3))
+    assert (rows["few"]["minus_PCA"], rows["few"]["minus_PCA_se"], rows["few"]["splits"]) == (0.0, 1.0, 2)
+    assert rows["PCA"]["minus_supervised"] == 16 / 3
+
+
+def test_mnist_differences_are_from_both_decoders():
+    values = np.array([[0.5, 0.8, 0.9], [0.7, 0.6, 0.9]])
+    bases = {stein_mnist.BASE: values - [[0.1, 0.1, 0.0], [0.3, 0.1, 0.0]], stein_mnist.LINEAR: values + 0.25}
+    row = stein_mnist.tabulate(10, "x", values, bases)
+    assert_allclose([row["nrse"], row["ssim"], row["accuracy"]], [0.6, 0.7, 0.9])
+    assert_allclose([row["nrse_minus_pca"], row["nrse_minus_pca_se"]], [0.2, 0.1])
+    assert_allclose([row["ssim_minus_linear"], row["ssim_minus_linear_se"]], [-0.25, 0], atol=1e-12)
+
+
 def test_mnist_directions_are_nested(data):
     size = stein_mnist.SIZES[True]
     images = stein_mnist.draw_images(size, 0)

@@ -81,6 +81,35 @@ def test_light_tails_hold():
     assert_allclose(np.mean(np.exp(y / 2 * np.sign(rng.standard_normal(200_000)))) * 2, large, rtol=0.1)
 
 
+def test_explicit_bounds_by_hand():
+    # r = 1, noise 1: r^2 Var + sigma^2 = 9, Var + tau_0^2 = 2, r Var + tau_1^2 = 4; n1 = n2 = 8, s = 2, m = 100
+    c, log8, log16 = bounds.bilinear(1), 2.0794415, 2.7725887
+    first, cross = 2 * 0.3, 4 * (8 * 4 / 100 * log8) ** 0.5
+    assert_allclose(
+        bounds.selection_error(c, 8, 8, 2, 2, 100),
+        first + 8 * (8 * log8 * log8 * 2 / 100) ** 0.5 + 2 * cross,
+        rtol=1e-6,
+    )
+    large = 2 * 1.1331485 / 0.75**0.5  # 2 e^(1/8) (1 - 1/4)^(-1/2)
+    middle = 512 * 2**0.5 * (large + 2) * (16 * 4.6051702**2 * log16**4 / 100) ** 0.5
+    assert_allclose(
+        bounds.light_tail_error(c, 8, 8, 100), first + middle + 2 * 2 * (8 * 4 / 100) ** 0.5, rtol=1e-6
+    )
+
+
+def test_counting_above_half_of_eta_finds_rank_and_columns():
+    found = jdr_theory.threshold_checks(0)
+    assert [value for (check, _), (value, _) in found.items() if "by eta/2" in check] == [1.0, 1.0]
+    distance, limit = found["premise of eta/2", "bilinear"]
+    assert distance < limit
+
+
+def test_known_and_sample_normalisation_are_of_the_same_columns():
+    size = jdr_theory.Size(1, 8, 4_000, 6, (10, 800), (200, 800), ((200, 400), (8, 12)))
+    errors = [value for value, _ in jdr_theory.known_moments(size, 0).values()]
+    assert max(errors) < 0.15
+
+
 def test_bounds_fall_with_rows():
     c = bounds.bilinear(5)
     for bound in (

@@ -149,15 +149,27 @@ def threshold_checks(seed: Any) -> Measured:
         s
     )  # r = 1: all entries of X on its support are eta = 1/s, and the singular value is 1
     a, b = rng.standard_normal((m, n)), rng.standard_normal((m, n))
-    X0 = proxy(a, (a @ u) * (b @ u) + rng.standard_normal(m), b)
-    eta = 1 / s
-    kept = np.abs(X0) > eta / 2
-    right = np.array_equal(kept, np.outer(u > 0, u > 0))
-    rank = int(np.sum(np.linalg.svd(X0, compute_uv=False) > eta / 2))
+    y = (a @ u) * (b @ u) + rng.standard_normal(m)
+    eta, blocks = 1 / s, {"a": slice(0, n), "b": slice(n, 2 * n)}
+    model = JointReduction(
+        "threshold",
+        blocks=blocks,
+        whiten="diagonal",
+        moments="joint",
+        n_selected="threshold",
+        eta=eta,
+        mean=dict.fromkeys(blocks, np.zeros(n)),
+        covariance=dict.fromkeys(blocks, np.eye(n)),
+        n_groups=None,
+    ).fit(np.hstack([a, b]), y)
+    kept = all(
+        np.array_equal(columns, blocks[name].start + np.arange(s))
+        for name, columns in model.selected_.items()
+    )
     return {
-        ("premise of eta/2", "bilinear"): (float(np.linalg.norm(X0 - np.outer(u, u))), eta / 3),
-        ("rank by eta/2", "bilinear"): (float(rank == 1), 1.0),
-        ("active columns by eta/2", "bilinear"): (float(right), 1.0),
+        ("premise of eta/2", "bilinear"): (float(np.linalg.norm(proxy(a, y, b) - np.outer(u, u))), eta / 3),
+        ("rank by eta/2", "bilinear"): (float(model.n_components_ == 1), 1.0),
+        ("active columns by eta/2", "bilinear"): (float(kept), 1.0),
     }
 
 
@@ -206,10 +218,12 @@ def known_moments(size: Size, seed: Any) -> Measured:
     rng = np.random.default_rng(seed)
     Z, y, blocks, inner = make_bilinear(size.rows, size.width, RANK, rng=rng)
     n = size.width
-    C = np.linalg.cholesky(0.5 ** np.abs(np.subtract.outer(np.arange(n), np.arange(n))))
+    Sigma = 0.5 ** np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    C = np.linalg.cholesky(Sigma)
     X = np.hstack([Z[:, columns] @ C.T + 1.0 for columns in blocks.values()])
     truth = {name: np.linalg.solve(C.T, U) for name, U in inner.items()}
-    known = {name: np.linalg.solve(C.T, U) for name, U in _joint(Z, y, blocks, RANK, whiten=None).items()}
+    law = {"mean": dict.fromkeys(blocks, np.ones(n)), "covariance": dict.fromkeys(blocks, Sigma)}
+    known = _joint(X, y, blocks, RANK, whiten="full", **law)
     sample = _joint(X, y, blocks, RANK, whiten="full")
     return {
         ("normalisation", "known mean and covariance"): (nsee(truth, known), None),

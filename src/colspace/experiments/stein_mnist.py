@@ -68,8 +68,8 @@ class Size:
 
 
 SIZES = {
-    True: Size((12,), PAPER["training"], 1_000, 15, 1, 2),
-    False: Size(tuple(PAPER["dimensions"]), PAPER["training"], 3_000, PAPER["epochs"], 2, 1),
+    True: Size((12,), PAPER["training"], 600, 10, 1, 2),
+    False: Size(tuple(PAPER["dimensions"]), PAPER["training"], 2_000, PAPER["epochs"], 2, 1),
 }
 BATCH: int = PAPER["batch"]
 HELD_OUT = 0.2
