@@ -12,7 +12,9 @@ __all__ = [
     "DeterminedResponseWarning",
     "HeavyTailWarning",
     "HoleyReduction",
+    "ImputationCheck",
     "JointReduction",
+    "KernelPairRegressor",
     "NumericLabelsWarning",
     "PairRegressor",
     "PrincipalHessian",
@@ -27,6 +29,7 @@ __all__ = [
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryRegressor",
+    "check_imputation",
     "compare_reductions",
     "load",
     "reduce_rows",
@@ -45,8 +48,8 @@ if TYPE_CHECKING:
     from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
     from .factor import SingularCovarianceWarning
     from .io import load, save
-    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
-    from .quality import ReductionComparison, compare_reductions
+    from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
+    from .quality import ImputationCheck, ReductionComparison, check_imputation, compare_reductions
     from .reduction import (
         HoleyReduction,
         JointReduction,
@@ -69,9 +72,12 @@ _HOMES = {
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",
+    "ImputationCheck": "quality",
+    "check_imputation": "quality",
     "compare_reductions": "quality",
     "load": "io",
     "reduce_rows": "_rows",

@@ -1,5 +1,5 @@
-"""Distances between subspaces, never by sign or column order; errors of reconstructions,
-predictions and fills; how well partners are ranked."""
+"""Distances between subspaces, never by sign or column order, and what theory allows them to be; errors of
+reconstructions, predictions and fills; how well partners are ranked."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ __all__ = [
     "prediction_mse",
     "principal_angles",
     "procrustes_distance",
+    "proxy_nsee_bound",
+    "proxy_variance",
     "recall_at_k",
     "smae",
     "ssim",
@@ -122,6 +124,65 @@ def principal_angles(true: Any, estimated: Any) -> Array:
     """
     U, V = _bases(true, estimated)
     return subspace_angles(U, V)
+
+
+def proxy_variance(
+    n_samples: int,
+    widths: tuple[int, int],
+    n_components: int,
+    *,
+    noise: float = 0.0,
+    link: tuple[float, float, float, float] | None = None,
+) -> float:
+    r"""Mean squared error of the proxy (1/m) sum a y b' of two independent standard normal blocks: theorem 1 of joint reduction.
+
+    .. math:: E\|\hat X - UQV^\top\|_F^2 = \tfrac1m\bigl[n_1 n_2 \sigma_y^2 + \sigma^2 + (n_1-r)(n_2-r)\tau_0^2 + (n_2-r)\tau_1^2 +
+        (n_1-r)\tau_2^2\bigr]
+
+    with the variance :math:`\sigma_y^2` of y given the blocks (``noise``; an upper bound of it gives an upper bound) and, for
+    :math:`\bar a = U^\top a, \bar b = V^\top b`, ``link`` = :math:`E\|\bar a f \bar b^\top - Q\|^2, E f^2, E\|\bar a f\|^2,
+    E\|\bar b f\|^2`. None: the bilinear link :math:`f = \bar a^\top \bar b`, r(r+2)^2 - r, r, r(r+2) and r(r+2).
+
+    Examples
+    --------
+    >>> proxy_variance(100, (2, 3), 1, noise=1.0)  # (6 + 8 + 2 + 6 + 3) / 100
+    0.25
+    """
+    (n1, n2), r = widths, n_components
+    if not (n_samples >= 1 and 1 <= r <= min(n1, n2) and noise >= 0):
+        msg = (
+            f"n_samples={n_samples} must be at least 1, n_components={r} between 1 and the fewer columns of widths={widths}, "
+            f"and noise={noise} not negative"
+        )
+        raise ValueError(msg)
+    spread, tau0, tau1, tau2 = link or (r * (r + 2) ** 2 - r, r, r * (r + 2), r * (r + 2))
+    total = n1 * n2 * noise + spread + (n1 - r) * (n2 - r) * tau0 + (n2 - r) * tau1 + (n1 - r) * tau2
+    return float(total / n_samples)
+
+
+def proxy_nsee_bound(
+    n_samples: int,
+    widths: tuple[int, int],
+    n_components: int,
+    *,
+    noise: float = 0.0,
+    link: tuple[float, float, float, float] | None = None,
+    least: float = 1.0,
+) -> float:
+    r"""What the mean :func:`nsee` of the published estimator is at most: :math:`2 \sqrt{E\|\hat X - X\|_F^2 / r} / \sigma_r`.
+
+    ``least`` is :math:`\sigma_r`, the smallest singular value of Q, one for the bilinear link; see :func:`proxy_variance`.
+
+    Examples
+    --------
+    >>> proxy_nsee_bound(10_000, (2, 3), 1, noise=1.0)
+    0.1
+    """
+    if not least > 0:
+        msg = f"least={least} must be positive: without signal there is nothing to be near to"
+        raise ValueError(msg)
+    variance = proxy_variance(n_samples, widths, n_components, noise=noise, link=link)
+    return float(2.0 * np.sqrt(variance / n_components) / least)
 
 
 def _pair(true: Any, estimated: Any, what: str) -> tuple[Array, Array]:

@@ -114,3 +114,10 @@ def test_the_experiments_use_the_constants():
     assert_allclose([counts.mean(), counts.var()], [4, 4], rtol=0.02)
     u, v = (X[:, blocks[name]] @ loadings[name] for name in "ab")
     assert_allclose(np.var(y - np.sum(u * v, axis=1)), 1, rtol=0.03)
+
+
+def test_a_run_that_is_smaller_than_the_papers_is_said_to_be():
+    modules = {"jdr-fig1": jdr_fig1, "jdr-fig3": jdr_fig3, "jdr-fig5": jdr_fig5}
+    for paper in (PAPER, read_paper("002")):
+        for name, module in modules.items():
+            assert (module.REPETITIONS[False] < 100) == (name in paper.sizes)

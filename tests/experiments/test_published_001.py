@@ -174,6 +174,17 @@ def test_the_experiments_use_the_constants():
     assert (stein_theory.RANK, stein_theory.DF) == (3, 10)
 
 
+def test_a_run_that_is_smaller_than_the_papers_is_said_to_be():
+    repetitions = {
+        "stein-fig2": (stein_fig2.REPETITIONS[False], 100),
+        "stein-s": (stein_s.REPETITIONS[False], 100),
+        "stein-mnist": (stein_mnist.SIZES[False].draws, 100),
+    }
+    for name, (ours, theirs) in repetitions.items():
+        assert (ours < theirs) == (name in PAPER.sizes), name
+    assert "1213 cells" in PAPER.sizes["stein-patchseq"]
+
+
 def test_the_generator_has_the_constants():
     X, Y, B = make_multiple_response(500, 6, 20, 3, links="linear", noise=0.0, rng=0)
     coefficients = np.linalg.lstsq(X @ B, Y, rcond=None)[0]

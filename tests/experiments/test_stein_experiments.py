@@ -66,12 +66,12 @@ def small(monkeypatch):
     monkeypatch.setattr(stein_fig2, "WIDTH", 6)
     monkeypatch.setattr(stein_fig2, "LINKS", ("linear", "cyclic"))
     monkeypatch.setattr(stein_fig2, "REPETITIONS", {True: 2})
-    monkeypatch.setattr(stein_fig2, "find_spec", lambda name: None)
     monkeypatch.setattr(stein_s, "WIDTHS", (5, 8))
-    monkeypatch.setattr(stein_s, "LINKS", {True: ("cyclic",)})
+    monkeypatch.setattr(stein_s, "LINKS", ("cyclic",))
     monkeypatch.setattr(stein_s, "REPETITIONS", {True: 2})
     for module in (stein_fig2, stein_s):
         monkeypatch.setattr(module, "ROWS", {True: (200, 800)})
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(stein_fig2, "LAWS", ("gaussian", "student"))
 
 
@@ -108,8 +108,7 @@ def test_simulations_write_what_they_return(small, tmp_path, name):
 
 def test_published_sizes_of_the_simulations():
     assert len(stein_fig2.settings()) == 9
-    assert len(stein_s.settings(quick=True)) == 36
-    assert len(stein_s.settings(quick=False)) == 36
+    assert len(stein_s.settings()) == 36
 
 
 def test_error_of_a_median_is_that_of_repeated_draws():
@@ -120,16 +119,26 @@ def test_error_of_a_median_is_that_of_repeated_draws():
 
 
 def test_where_one_method_overtakes_another():
-    n = (100, 400, 1600)
-    assert _stein_sim.overtaking(n, [0.5, 0.4, 0.3], [1, 1, 1]) == 100
-    assert _stein_sim.overtaking(n, [2, 1.5, 1.2], [1, 1, 1]) == np.inf
-    assert _stein_sim.overtaking(n, [0.5, 2.0, 0.5], [1, 1, 1]) == 800  # for good
-    assert _stein_sim.overtaking(n, [1, 1, 0.5], [1, 1, 1]) == 400
+    n, one = (100, 400, 1600), np.ones(3)
+    assert _stein_sim.overtaking(n, [0.5, 0.4, 0.3], one, one)[0] == 100
+    assert _stein_sim.overtaking(n, [2, 1.5, 1.2], one, one)[0] == np.inf
+    assert _stein_sim.overtaking(n, [0.5, 2.0, 0.5], one, one)[0] == 800  # for good
+    assert _stein_sim.overtaking(n, [1, 1, 0.5], one, one)[0] == 400
+    rng, error = np.random.default_rng(0), 0.05
+    drawn = [
+        _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7] + error * rng.standard_normal(2)), one[:2], one[:2])[
+            0
+        ]
+        for _ in range(2000)
+    ]
+    stated = _stein_sim.overtaking(n[:2], np.exp([0.7, -0.7]), one[:2], [error, error])[1]
+    assert 1 <= stated / np.std(drawn) <= 1.6  # the larger error at both ends: not too small
 
 
 def test_rates_in_columns(monkeypatch):
     settings = [_stein_sim.Setting("gaussian", "linear", p) for p in (4, 8)]
-    lines = _stein_sim.measure(settings, (300, 600), 3, 0, title="x", progress=False)
+    none = _stein_sim.Networks(0, ())
+    lines = _stein_sim.measure(settings, (300, 600), 3, 0, title="x", progress=False, networks=none)
     rows = _stein_sim.rows_of(lines)
     for row in rows:
         here = {r["p"]: r["median"] for r in rows if (r["method"], r["n"]) == (row["method"], row["n"])}
@@ -245,21 +254,31 @@ def test_network_rival_finds_directions_and_trains_tables_apart():
     assert not np.allclose(changed[1], found[1], atol=1e-2)
 
 
-def test_network_line_of_fig2(monkeypatch):
+def test_network_line_of_fig2():
     pytest.importorskip("torch")
-    monkeypatch.setattr(_stein_sim, "EPOCHS", 1)
-    settings = [_stein_sim.Setting("gaussian", links, 4) for links in ("linear", "cyclic")]
-    plain, more = (
-        _stein_sim.measure(settings, (100, 300), 2, 0, title="x", progress=False, networks=networks)
-        for networks in (0, 1)
+    settings = [_stein_sim.Setting("gaussian", links, p) for links in ("linear", "cyclic") for p in (4, 5)]
+    rows = (100, 300)
+    plain, more, last = (
+        _stein_sim.measure(
+            settings,
+            rows,
+            2,
+            0,
+            title="x",
+            progress=False,
+            networks=_stein_sim.Networks(repetitions, places, 1),
+        )
+        for repetitions, places in ((0, ()), (1, rows), (2, (300,)))
     )
-    assert len(more) == len(plain) + 2
+    assert len(more) == len(plain) + 4
     rival = [line for line in more if line.method == _stein_sim.NETWORK]
-    assert [(line.setting, line.repetitions) for line in rival] == [(setting, 1) for setting in settings]
+    assert [(line.setting, line.n, line.repetitions) for line in rival] == [(s, rows, 1) for s in settings]
     rest = [line for line in more if line.method != _stein_sim.NETWORK]
     for ours, theirs in zip(rest, plain, strict=True):
         assert (ours.setting, ours.method) == (theirs.setting, theirs.method)
         assert_allclose(ours.quartiles, theirs.quartiles)
+    few = [row for row in _stein_sim.rows_of(last) if row["method"] == _stein_sim.NETWORK]
+    assert [(row["n"], row["repetitions"]) for row in few] == [(300, 2)] * 4
 
 
 def test_mnist_autoencoder_learns(data):

@@ -206,8 +206,8 @@ def test_interleaved_blocks_and_dropped_columns(data):
     mixed = np.hstack([X[:, order], junk])
     where = {"a": place[:7], "b": place[7:], "drop": [12]}
     one = JointReduction(2, blocks=blocks, moments="all").fit(X, y)
-    for solver in ("exact", "randomized"):
-        two = JointReduction(2, blocks=where, solver=solver, n_power=60, random_state=0).fit(mixed, y)
+    for options in ({"solver": "exact"}, {"solver": "randomized", "n_power": 60}):
+        two = JointReduction(2, blocks=where, **options, random_state=0).fit(mixed, y)
         assert difference(one.loadings_, two.loadings_) < 1e-8
         np.testing.assert_allclose(np.abs(two.transform(mixed)), np.abs(one.transform(X)), atol=1e-6)
         assert (two.components_[:, 12] == 0).all()

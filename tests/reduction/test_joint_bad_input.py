@@ -280,7 +280,6 @@ def test_options_that_contradict_each_other(data):
     for message, options in cases.items():
         with pytest.raises(ValueError, match=message):
             JointReduction(**{"n_components": 2, "blocks": blocks, **options}).fit(X, y)
-    JointReduction(2, selection="paper").fit(X, y)  # nothing is selected, so nothing to refuse
     with pytest.raises(TypeError, match=r"call fit\(chunks\) alone"):
         JointReduction().fit(iter([(X, y)]), y)
 

@@ -74,7 +74,13 @@ PLANS = {
             "solver": (["auto", "exact", "randomized", "countsketch"], ["svd"]),
             "n_power": ([0, 2], [-1]),
             "n_selected": ([None, 1, 2, "auto", "threshold", {"a": 1}], [0, 99, {"z": 1}]),
-            "selection": (["refit", "paper"], ["none"]),
+            "selection": (["refit", "refit", "paper"], ["none"]),
+            "mean": ([None, None, None, [0.0, 0.0], {"a": [0.0], "b": [1.0, 2.0]}], ["zero", 3]),
+            "covariance": (
+                [None, None, None, np.eye(2), {"a": np.eye(1), "b": np.eye(2)}],
+                ["unit", -np.eye(2)],
+            ),
+            "eta": ([None, None, 0.1], [0.0, -1.0, "much"]),
             "n_groups": GROUPS,
             "moments": (
                 ["auto", "auto", "all", "linear", "hessian", "joint", "tensor", ("linear", "hessian")],
@@ -163,13 +169,13 @@ PLANS = {
     "HoleyReduction": Plan(
         colspace.HoleyReduction,
         {
-            "n_draws": ([2, 3], [0, True]),
+            "n_refits": ([2, 3], [0, True]),
             "imputer": ([colspace.CopulaImputer(1, max_iter=5)], [3]),
             "reducer": ([colspace.ReducedRank(), colspace.SlicedInverse(1)], [3]),
             "random_state": ([0], ["seed"]),
         },
         responses=("numbers", "column"),
-        always={"n_draws": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
+        always={"n_refits": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
     ),
     "CopulaImputer": Plan(
         colspace.CopulaImputer,
@@ -220,6 +226,27 @@ PLANS = {
         },
         always={"n_components": 1},
         calls=("predict", "rank", "transform"),
+        pairs=True,
+    ),
+    "KernelPairRegressor": Plan(
+        colspace.KernelPairRegressor,
+        {
+            "target": (["new-left", "new-right", "new-both", "entries"], ["new"]),
+            "metric": (["gaussian", "linear", ("gaussian", "cosine")], ["euclidean", (), {"top": "linear"}]),
+            "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),
+            "reduction": (["auto", None, "joint", "pca"], ["cca"]),
+            "n_components": (["auto", 1], [0, 99]),
+            "shrinkage": (["auto", 0.1, 1.0], [-1, 2.0]),
+            "n_landmarks": (["auto", None, 3], [0]),
+            "impute": ([False], ["yes"]),
+            "calibrate": ([False, True], ["yes"]),
+            "cv": ([2, 3], [1, 99]),
+            "n_top": ([1, 5], [0]),
+        },
+        always={"reduction": None},
+        calls=("predict", "rank"),
         pairs=True,
     ),
     "BilinearPairRegressor": Plan(

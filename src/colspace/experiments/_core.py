@@ -286,6 +286,12 @@ def below(ax: Any, fontsize: str = "x-small") -> None:
     ax.legend(frameon=False, fontsize=fontsize, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
+def below_all(figure: Any, ax: Any) -> None:
+    """One legend for all axes, under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+
+
 def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
     label = f"{c.label}: {c.slope:+.2f}" + ("" if c.expected is None else f" (expected {c.expected:+.2g})")
     style = {"color": colour, "marker": marker, "markersize": 4.5, "linewidth": 1.3, "capsize": 2}

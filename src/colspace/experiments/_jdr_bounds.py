@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..metrics import proxy_variance
+
 
 @dataclass(frozen=True)
 class Constants:
@@ -59,8 +61,8 @@ def rbf(rank: int) -> Constants:
 
 def theorem_one(c: Constants, n1: int, n2: int, m: int) -> float:
     """Bound on E||X0 - UQV'||_F^2 (Theorem 1), an equality where Var[y | a, b] is constant."""
-    r = c.rank
-    return (n1 * n2 * c.noise2 + c.sigma2 + (n1 - r) * (n2 - r) * c.tau02 + (n1 + n2 - 2 * r) * c.tau12) / m
+    link = (c.sigma2, c.tau02, c.tau12, c.tau12)
+    return proxy_variance(m, (n1, n2), c.rank, noise=c.noise2, link=link)
 
 
 def bilinear_error(c: Constants, n1: int, n2: int, m: int) -> float:

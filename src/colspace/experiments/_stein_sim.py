@@ -23,7 +23,7 @@ from ..metrics import procrustes_distance
 from ..reduction import ReducedRank, SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, StudentScore
 from ._claims import read_paper
-from ._core import Result, Row, _log_axes, below, power_slope, slope_error, write
+from ._core import Result, Row, _log_axes, below, power_slope, slope_error, standard_error, write
 
 Array = NDArray[np.float64]
 Law = Literal["gaussian", "hyperbolic", "student"]
@@ -170,47 +170,69 @@ def network_directions(X: Array, Y: Array, rank: int, seed: int, epochs: int) ->
     return bases
 
 
-def network_distances(settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]]) -> Array:
+@dataclass(frozen=True)
+class Networks:
+    """How much the network is trained: on the first repetitions, with these numbers of rows, for so many epochs."""
+
+    repetitions: int
+    rows: tuple[int, ...]
+    epochs: int = EPOCHS
+
+    def note(self) -> str:
+        """In words."""
+        if not self.repetitions:
+            return "Without torch (pip install torch) the network is left out."
+        return f"The network is trained on the first {self.repetitions} repetitions, {self.epochs} epochs."
+
+
+def network_distances(
+    settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]], epochs: int
+) -> Array:
     """Distance (3.1) of the network (settings x seeds), all data sets trained side by side."""
     data = [
         simulate(setting, n, seed) for setting, mine in zip(settings, seeds, strict=True) for seed in mine
     ]
     X, Y, truth = (np.stack(arrays) for arrays in zip(*data, strict=True))
-    bases = network_directions(X, Y, RANK, n, EPOCHS)
+    bases = network_directions(X, Y, RANK, n, epochs)
     found = [procrustes_distance(B, basis) for B, basis in zip(truth, bases, strict=True)]
     return np.reshape(found, (len(settings), -1))
 
 
 def median_error(values: Any) -> float:
-    """Standard error of a median.
+    """Standard error of a median, Maritz and Jarrett's; of fewer than four values that of a mean times sqrt(pi/2).
 
     Examples
     --------
     >>> from colspace.experiments._stein_sim import median_error
-    >>> median_error([3.0, 3.0, 3.0])
-    0.0
+    >>> median_error([3.0, 3.0, 3.0, 3.0]), round(median_error([1.0, 3.0]), 3)
+    (0.0, 1.253)
     """
-    return float(np.nan_to_num(mjci(np.asarray(values, dtype=float), prob=[0.5])[0]))
+    if len(values) < 4:
+        return standard_error(values) * float(np.sqrt(np.pi / 2))
+    return float(mjci(np.asarray(values, dtype=float), prob=[0.5])[0])
 
 
-def overtaking(n: Sequence[int], ours: Any, other: Any) -> float:
-    """The number of rows from which on ours is below the other, between places of the grid on logarithmic scales; inf if never.
+def overtaking(n: Sequence[int], ours: Any, other: Any, error: Any) -> tuple[float, float]:
+    """The number of rows from which on ours is below the other, and its standard error; infinity if it never is.
+
+    Logarithms are interpolated between places of the grid; ``error`` is that of log(other / ours) at each place.
 
     Examples
     --------
     >>> from colspace.experiments._stein_sim import overtaking
-    >>> overtaking([100, 400], [2.0, 0.5], [1.0, 1.0])
-    200.0
+    >>> overtaking([100, 400], [2.0, 0.5], [1.0, 1.0], [0.1, 0.1])
+    (200.0, 20.0)
     """
     ahead = np.log(np.asarray(other, dtype=float) / np.asarray(ours, dtype=float))
     behind = np.flatnonzero(ahead <= 0)
     if len(behind) == 0:
-        return float(n[0])
+        return float(n[0]), 0.0
     i = int(behind[-1])
     if i == len(n) - 1:
-        return float("inf")
-    share = -ahead[i] / (ahead[i + 1] - ahead[i])
-    return round(float(n[i] * (n[i + 1] / n[i]) ** share), 6)
+        return float("inf"), 0.0
+    slope = (ahead[i + 1] - ahead[i]) / np.log(n[i + 1] / n[i])
+    place = float(n[i] * np.exp(-ahead[i] / slope))
+    return round(place, 6), round(float(place * max(error[i], error[i + 1]) / slope), 6)
 
 
 def measure(
@@ -221,18 +243,19 @@ def measure(
     *,
     title: str,
     progress: bool,
-    networks: int = 0,
+    networks: Networks,
 ) -> list[Line]:
-    """Every line of every panel; each repetition has its own seed.
-
-    ``networks`` is the number of repetitions on which the network is trained too, all settings of one width at once.
-    """
+    """Every line of every panel; each repetition has its own seed; networks of one width are trained at once."""
     seeds = [
         [seed.spawn(repetitions) for seed in panel.spawn(len(rows))]
         for panel in np.random.SeedSequence(rng).spawn(len(settings))
     ]
-    widths = sorted({setting.width for setting in settings}) if networks else []
-    total = len(settings) * len(rows) * repetitions + len(rows) * len(widths)
+    trained = list(
+        product(
+            sorted({setting.width for setting in settings}), networks.rows if networks.repetitions else ()
+        )
+    )
+    total = len(settings) * len(rows) * repetitions + len(trained)
     found: dict[tuple[Setting, str], list[Any]] = {}
     with threadpool_limits(1), track(total, title, show=progress) as advance:
         for setting, panel in zip(settings, seeds, strict=True):
@@ -244,19 +267,21 @@ def measure(
                     advance()
                 for name, values in here.items():
                     found.setdefault((setting, name), []).append(values)
-        for width, (i, n) in product(widths, enumerate(rows)):
+        for width, n in trained:
             mine = [j for j, setting in enumerate(settings) if setting.width == width]
             here_too = [settings[j] for j in mine]
-            children_of = [seeds[j][i][:networks] for j in mine]
-            for setting, values in zip(here_too, network_distances(here_too, n, children_of), strict=True):
+            children_of = [seeds[j][rows.index(n)][: networks.repetitions] for j in mine]
+            errors = network_distances(here_too, n, children_of, networks.epochs)
+            for setting, values in zip(here_too, errors, strict=True):
                 found.setdefault((setting, NETWORK), []).append(values)
             advance()
     lines = []
     for (setting, name), table in sorted(found.items(), key=lambda item: settings.index(item[0][0])):
         quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=1)
         error = np.array([median_error(values) for values in table])
-        rate = power_slope(rows, quartiles[1]), slope_error(rows, quartiles[1], error)
-        lines.append(Line(setting, name, tuple(rows), quartiles, error, *rate, len(table[0])))
+        n_of = tuple(networks.rows if name == NETWORK else rows)
+        rate = power_slope(n_of, quartiles[1]), slope_error(n_of, quartiles[1], error)
+        lines.append(Line(setting, name, n_of, quartiles, error, *rate, len(table[0])))
     return lines
 
 
@@ -268,10 +293,12 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
         rows, columns, figsize=(3.7 * columns, 3.9 * rows + 0.4), layout="constrained", squeeze=False
     )
     figure.suptitle(title, fontsize="large")
+    names = list(dict.fromkeys(line.method for line in reversed(lines)))  # links with all methods come last
     for ax in axes.flat[len(settings) :]:
         ax.set_axis_off()
     for place, (ax, setting) in enumerate(zip(axes.flat, settings, strict=False)):
-        for i, line in enumerate(line for line in lines if line.setting == setting):
+        for line in (line for line in lines if line.setting == setting):
+            i = names.index(line.method)
             low, middle, high = line.quartiles
             style = {
                 "color": COLOURS[i],
@@ -280,7 +307,7 @@ def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns
                 "linewidth": 1.3,
                 "capsize": 2,
             }
-            label = f"{line.method}: {line.rate:+.2f}"
+            label = line.method + (f": {line.rate:+.2f}" if len(line.n) > 1 else "")
             ax.errorbar(line.n, middle, yerr=[middle - low, high - middle], label=label, **style)
             if line.method == f"{FIRST}, default":
                 n = np.array(line.n, dtype=float)
@@ -307,7 +334,11 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
             if (other.method, other.setting.law, other.setting.links) == (line.method, law, links)
         ]
         widths = [other.setting.width for other in wide]
-        rival = known[line.setting, LINEAR].quartiles[1]
+        linear = known[line.setting, LINEAR]
+        at = [linear.n.index(n) for n in line.n]
+        rival = linear.quartiles[1, at]
+        spread = np.hypot(line.error / line.quartiles[1], linear.error[at] / rival)
+        place, place_error = overtaking(line.n, line.quartiles[1], rival, spread)
         for i, n in enumerate(line.n):
             row: Row = {
                 "law": law,
@@ -322,7 +353,8 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
                 "repetitions": line.repetitions,
                 "rate": line.rate,
                 "rate_se": line.rate_error,
-                "overtakes": overtaking(line.n, line.quartiles[1], rival),
+                "overtakes": place,
+                "overtakes_se": place_error,
             }
             if len(wide) > 1:
                 medians = [other.quartiles[1, i] for other in wide]
@@ -352,7 +384,7 @@ def finish(
             "median distance, n = " + ", ".join(map(str, line.n)): " ".join(
                 f"{v:.3f}" for v in line.quartiles[1]
             ),
-            "rate": f"{line.rate:+.2f} ± {line.rate_error:.2f}",
+            "rate": f"{line.rate:+.2f} ± {line.rate_error:.2f}" if len(line.n) > 1 else "",
             "theory": f"{RATE:+.2f}",
         }
         for line in lines

@@ -92,7 +92,7 @@ QUICK = (
         sizes_rows=128_000,
     ),
 )
-REPETITIONS = {True: 8, False: 100}
+REPETITIONS = {True: 6, False: 20}
 
 NOTES = (
     "Selection: 'paper' factors the thinned proxy of the published algorithm, 'refit' the whole moments there.",

@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 
 PAPER = read_paper("000").settings
 WIDTH = 50
-ROWS = {True: (2_000, 8_000, 32_000), False: (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)}
-REPETITIONS = {True: 6, False: 100}
+ROWS = {True: (2_000, 8_000, 32_000), False: (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)}
+REPETITIONS = {True: 6, False: 60}
 
 #: Panel -> generator and rank.
 LINKS = {

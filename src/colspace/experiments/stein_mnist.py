@@ -47,7 +47,7 @@ from ..metrics import nrse, ssim
 from ..reduction import SteinReduction
 from ..scores import GaussianScore, KernelScore, NeuralScore
 from ._claims import read_paper
-from ._core import Result, Row, below, standard_error, write
+from ._core import Result, Row, below_all, standard_error, write
 from ._stein_sim import median_error, one_thread
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Size:
 
 SIZES = {
     True: Size((12,), PAPER["training"], 1_000, 15, 1, 2),
-    False: Size(tuple(PAPER["dimensions"]), PAPER["training"], 3_000, PAPER["epochs"], 3, 1),
+    False: Size(tuple(PAPER["dimensions"]), PAPER["training"], 3_000, PAPER["epochs"], 2, 1),
 }
 BATCH: int = PAPER["batch"]
 HELD_OUT = 0.2
@@ -318,7 +318,7 @@ def tabulate(h: int, name: str, values: Array, bases: dict[str, Array]) -> Row:
 def draw(title: str, rows: list[Row]) -> Any:
     """One Axes per measure, over h."""
     plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.8), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.4), layout="constrained")
     figure.suptitle(title, fontsize="large")
     for ax, measure in zip(axes, MEASURES, strict=True):
         for i, name in enumerate(dict.fromkeys(row["method"] for row in rows)):
@@ -330,5 +330,5 @@ def draw(title: str, rows: list[Row]) -> Any:
         ax.set_xlabel("embedding dimension h")
         ax.set_xticks(sorted({row["h"] for row in rows}))
         tidy(ax)
-    below(axes[1])
+    below_all(figure, axes[0])
     return figure

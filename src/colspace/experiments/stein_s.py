@@ -6,33 +6,42 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
-from ._stein_sim import LAWS, PAPER, RANK, RATE, RESPONSES, Links, Setting, finish, measure
-from ._stein_sim import LINKS as ALL
-from .stein_fig2 import networks_note
+from ._stein_sim import (
+    LAWS,
+    LINKS,
+    PAPER,
+    RANK,
+    RATE,
+    RESPONSES,
+    Networks,
+    Setting,
+    finish,
+    measure,
+)
 
 WIDTHS: tuple[int, ...] = tuple(PAPER["columns"])
-LINKS: dict[bool, tuple[Links, ...]] = {True: ALL, False: ALL}
 ROWS = {True: (1_000, 9_000), False: tuple(PAPER["rows"])}
-REPETITIONS = {True: 4, False: 20}
-NETWORKS = {True: 0, False: 4}
+REPETITIONS = {True: 2, False: 10}
+NETWORKS = {True: Networks(1, (9_000,), 5), False: Networks(2, (9_000,))}
 
 NOTES = (
     f"Medians; the dotted line has the theorems' rate {RATE:g} through the last point of the first order's default.",
 )
 
 
-def settings(quick: bool) -> list[Setting]:
-    """Twelve panels when quick, thirty-six otherwise."""
-    return [Setting(law, links, width) for links in LINKS[quick] for width in WIDTHS for law in LAWS]
+def settings() -> list[Setting]:
+    """Thirty-six panels."""
+    return [Setting(law, links, width) for links in LINKS for width in WIDTHS for law in LAWS]
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure all panels."""
-    found = settings(quick)
+    found = settings()
     title = f"Paper 001, Figs. S1-S4: distance (3.1) against rows and columns (q = {RESPONSES}, r = {RANK})"
-    networks = NETWORKS[quick] if find_spec("torch") is not None else 0
+    networks = NETWORKS[quick] if find_spec("torch") is not None else Networks(0, ())
     rows, repetitions = ROWS[quick], REPETITIONS[quick]
-    size = f"{repetitions} repetitions ({networks} of the network), {', '.join(LINKS[quick])} links, {rows[0]:,} to {rows[-1]:,} rows"
+    size = (
+        f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
+    )
     lines = measure(found, rows, repetitions, rng, title="stein-s", progress=progress, networks=networks)
-    notes = (*NOTES, networks_note(networks)) if NETWORKS[quick] else NOTES
-    return finish("stein-s", title, found, lines, 3, out, notes, size)
+    return finish("stein-s", title, found, lines, 3, out, (*NOTES, networks.note()), size)

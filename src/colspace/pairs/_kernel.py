@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.spatial.distance import pdist
 
 from ._links import Links
@@ -18,15 +20,21 @@ CHUNK = 2**25  # numbers in one chunk of a kernel (256 MB)
 _ROWS = 4096  # left entities in one chunk at most
 _SAMPLE = 1000  # entities behind a median distance
 _FARTHEST = 1e150  # in widths; products of it are numbers
+_NEAR = 1e3  # in widths; single precision holds distances up to this
+_TILE = 2**21  # numbers of a kernel that stay in the cache while it is made
+LARGE = 4000  # entities of a side from which kernels are in single precision
+TOL = 1e-5  # and weights under this share of their row's sum are dropped
 UNREACHED = 1e-290  # sums of weights up to this have lost their digits to underflow
 
 
-def excess_distances(E: Array, F: Array, unit: float = 1.0) -> Array:
+def excess_distances(E: Array, F: Array, unit: float = 1.0, precision: Any = np.float64) -> Any:
     """Squared distances, in ``unit``, of the rows of E from those of F beyond the least of each row, in one product.
 
     ||e||^2 is the same along a row, so it is left out: entities very far away neither overflow nor lose digits.
     """
     E, F = _in_units(E, unit), _in_units(F, unit)
+    if precision != np.float64 and max(np.abs(E).max(initial=0.0), np.abs(F).max(initial=0.0)) < _NEAR:
+        E, F = E.astype(precision), F.astype(precision)
     D = E @ F.T
     D *= -2.0
     D += np.sum(F**2, axis=1)
@@ -64,30 +72,62 @@ def median_distance(E: Array) -> float:
 
 @dataclass(frozen=True)
 class Smoother:
-    """Training entities in their embedded coordinates, their links, and both kernels' widths."""
+    """Training entities in their embedded coordinates, their links, and both kernels' widths.
+
+    Where all pairs count once kernels have rows that sum to one, in ``precision``, and weights of the right one under
+    ``tol`` are dropped: what is left is scaled to one, and kept sparse.
+    """
 
     left: Array
     right: Array
     links: Links
     widths: tuple[float, float]
+    tol: float = 0.0
+    precision: Any = np.float64
 
-    def left_sums(self, E: Array) -> tuple[Array, Array | None]:
+    def left_sums(self, E: Array) -> tuple[Any, Any]:
         """Scores smoothed over left entities, K Y, and the weights K M; where all pairs count once rows of K sum to one."""
-        K = kernel_rows(excess_distances(E, self.left, self.widths[0]))
         if self.links.counted is None:
-            K /= K.sum(axis=1, keepdims=True)
-            return K @ self.links.scores, None
+            return self._left_mean(E), None
+        K = kernel_rows(excess_distances(E, self.left, self.widths[0]))
         return K @ self.links.scores, pair_weights(K, self.links)
 
-    def right_kernel(self, F: Array) -> Array:
-        """Kernel of new right entities against the training ones."""
-        K = kernel_rows(excess_distances(F, self.right, self.widths[1]))
-        if self.links.counted is None:
-            K /= K.sum(axis=1, keepdims=True)
+    def _left_mean(self, E: Array) -> Any:
+        K = self._ones(E, self.left, self.widths[0])
+        scores = self.links.scores
+        return K @ (scores if self.precision == np.float64 else scores.astype(self.precision))
+
+    def _ones(self, E: Array, F: Array, width: float) -> Any:
+        K = kernel_rows(excess_distances(E, F, width, self.precision))
+        K /= K.sum(axis=1, keepdims=True)
         return K
 
-    def combine(self, sums: tuple[Array, Array | None], K: Array) -> Array:
+    def right_kernel(self, F: Array) -> Any:
+        """Kernel of new right entities against the training ones; sparse with a tolerance."""
+        if self.links.counted is not None:
+            return kernel_rows(excess_distances(F, self.right, self.widths[1]))
+        if self.tol == 0:
+            return self._ones(F, self.right, self.widths[1])
+        step = max(1, _TILE // len(self.right))
+        tiles = (
+            self._dropped(self._ones(F[j : j + step], self.right, self.widths[1]))
+            for j in range(0, len(F), step)
+        )
+        return sparse.vstack(list(tiles), format="csr")
+
+    def _dropped(self, K: Any) -> Any:
+        """A kernel without its small weights, CSR, rows summing to one again."""
+        kept = self.tol <= K
+        counts = kept.sum(axis=1)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        values = K[kept]
+        values /= np.repeat(np.add.reduceat(values, indptr[:-1]), counts)
+        return sparse.csr_array((values, np.nonzero(kept)[1].astype(np.int32), indptr), shape=K.shape)
+
+    def combine(self, sums: tuple[Any, Any], K: Any) -> Any:
         """Predictions; a pair whose kernel reaches no observed pair gets the mean score."""
+        if sparse.issparse(K):
+            return (K @ np.ascontiguousarray(sums[0].T)).T
         scores = sums[0] @ K.T
         if sums[1] is None:
             return scores
@@ -97,15 +137,23 @@ class Smoother:
         scores[~reached] = self.links.mean
         return scores
 
-    def blocks(self, E: Array, F: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, slice, Array]]:
-        """Predictions for all pairs of rows of E and F, block by block: rows, columns, scores."""
+    def kept_kernel(self, F: Array, chunk: int = CHUNK) -> Any:
+        """The right kernel of some entities if it is small enough to be kept, else None."""
+        if self.tol > 0 and self.links.counted is None:
+            return self.right_kernel(F)
+        return self.right_kernel(F) if len(F) * self.links.shape[1] <= chunk else None
+
+    def blocks(
+        self, E: Array, F: Array, chunk: int = CHUNK, kept: Any = None
+    ) -> Iterator[tuple[slice, slice, Any]]:
+        """Predictions for all pairs of rows of E and F, block by block: rows, columns, scores; ``kept`` is F's kernel."""
         rows = min(_ROWS, max(1, chunk // max(self.links.shape)))
-        columns = max(1, chunk // max(self.links.shape[1], rows))
-        kept = self.right_kernel(F) if len(F) <= columns else None
+        kept = self.kept_kernel(F, chunk) if kept is None else kept
+        columns = max(1, chunk // max(self.links.shape[1], rows)) if kept is None else max(1, chunk // rows)
         for i in range(0, len(E), rows):
             sums = self.left_sums(E[i : i + rows])
             for j in range(0, len(F), columns):
-                K = self.right_kernel(F[j : j + columns]) if kept is None else kept
+                K = self.right_kernel(F[j : j + columns]) if kept is None else kept[j : j + columns]
                 yield (
                     slice(i, min(i + rows, len(E))),
                     slice(j, min(j + columns, len(F))),

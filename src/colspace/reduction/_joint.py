@@ -25,7 +25,7 @@ from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import SingularCovarianceError
-from ..moments import TriplePlan, centre
+from ..moments import TriplePlan
 from ._groups import GroupSums, stream_sums
 from ._jackknife import store_block_errors
 from ._joint_fit import (
@@ -33,15 +33,17 @@ from ._joint_fit import (
     Solution,
     check_streamable,
     solve_moments,
+    stream_pairs,
     whiteners_of,
     without_groups,
 )
+from ._joint_options import check_options, check_power, check_rank_test, known_law
 from ._joint_solve import How, count_components, solve_table
 from ._linear import BlockReductionMixin, column_labels
 from ._loo import in_rows
-from ._proxies import block_pairs, parse_moments
+from ._proxies import parse_moments
 from ._rank import RankTest, joint_rank_test
-from ._source import Pairs, Source, weighted_rows
+from ._source import Source, weighted_rows
 from ._spool import spool
 
 
@@ -98,6 +100,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         (HOSVD for three and more blocks), or a tuple; "all" is linear, joint and Hessian. Where ``whiten``, ``shrinkage``,
         ``solver``, ``n_selected`` or the rules "moments" and "threshold" for ``n_components`` ask for published moments, and in
         ``partial_fit``, which sees rows once, "auto" is "all".
+    mean, covariance : mapping of blocks to arrays, array (one block) or None, default=None
+        Known means and covariances, by which columns are centred and whitened (published moments); None: those of the rows.
+    eta : float or None, default=None
+        With the rule "threshold" (``moments="joint"``, two blocks, one response): the least entry and singular value of the true proxy, in
+        units of y; above half of it they count, as published. None: above the noise level.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself, as chunks are transformed one at a time. "labels"
         takes numbers as class labels; strings, booleans and categories always are. Numbers that look like codes of
@@ -128,7 +135,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         out, "error", its standard error, and "difference_error", that of its difference to the best; empty with fewer than ten different rows.
     shrinkage_ : dict of str to float
     ridge_ : dict of str to float
-        With "auto", the ridge of each block on standardised columns.
+        With "auto", the ridge of each block on standardised columns (on half-whitened coordinates along leading axes, see ``n_axes_``).
+    n_axes_ : dict of str to int
+        With "auto", how many principal axes of each block directions are made of: all, or the leading ones where several blocks have
+        more columns than rows and that errs less on rows left out.
     parts_ : dict of str to float
         With "auto", the share of the response's variance that each part explains on rows left out: "linear",
         "gradients" and "moments" (the latter two of what the linear part leaves).
@@ -171,6 +181,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         ],
         "selection": [StrOptions({"refit", "paper"})],
         "moments": [str, tuple, list],
+        "mean": ["array-like", Mapping, None],
+        "covariance": ["array-like", Mapping, None],
+        "eta": [Interval(Real, 0, None, closed="neither"), None],
         "response": [StrOptions({"rank", "labels", "numbers"}), callable, None],
         "n_groups": [whole(2), None],
         "random_state": ["random_state"],
@@ -188,6 +201,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         n_selected: Any = None,
         selection: str = "refit",
         moments: str | tuple[str, ...] = "auto",
+        mean: Any = None,
+        covariance: Any = None,
+        eta: float | None = None,
         response: str | Callable[[Any], Any] | None = None,
         n_groups: int | None = 20,
         random_state: Any = None,
@@ -201,6 +217,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self.n_selected = n_selected
         self.selection = selection
         self.moments = moments
+        self.mean = mean
+        self.covariance = covariance
+        self.eta = eta
         self.response = response
         self.n_groups = n_groups
         self.random_state = random_state
@@ -217,6 +236,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             A weight of two counts a row twice, zero leaves it out. Folds ("auto") are of rows, not of weights.
         """
         self._forget_stream()
+        check_options(self)
         if is_chunk_iterator(X):
             if y is not None or sample_weight is not None:
                 msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
@@ -244,6 +264,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         than columns the model waits, unless ``shrinkage`` is a positive number.
         """
         self._validate_params()
+        check_options(self)
         check_streamable(self)
         if self._is_auto() and not hasattr(self, "_stream"):
             warnings.warn(
@@ -281,6 +302,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             shrinkage=self.shrinkage,
             n_selected=self.n_selected,
             selection=self.selection,
+            law=known_law(self.mean, self.covariance, blocks),
+            eta=self.eta,
         )
 
     def _fit_chunks(self, chunks: Any) -> Self:
@@ -351,7 +374,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         problem = self._problem()
         problem.check_width()
         problem.check_responses(encoder.n_responses)
-        plain, weighted = self._stream_pairs(problem)
+        check_power(self.n_power, "exact", sum(problem.blocks.widths))
+        plain, weighted = stream_pairs(problem)
         plan, _ = Source(X, encoder(y), encoder).plan(problem.blocks, plain, weighted)
         return encoder, plan
 
@@ -365,17 +389,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         if (
             not same
             or plan.slices != problem.blocks.slices
-            or (plan.plain, plan.weighted) != self._stream_pairs(problem)
+            or (plan.plain, plan.weighted) != stream_pairs(problem)
         ):
             msg = "blocks or moments changed between calls of partial_fit; start again on sklearn.base.clone(model)"
             raise ValueError(msg)
         return self._stream_encoder, plan
-
-    @staticmethod
-    def _stream_pairs(problem: Problem) -> tuple[Pairs, Pairs]:
-        """Pairs of blocks to add up; cross products let the mean of y change with every chunk."""
-        own, weighted = block_pairs(problem.wanted, len(problem.blocks))
-        return tuple(sorted({*own, *weighted})), weighted
 
     def _finish_stream(self) -> Self:
         sums = self._stream
@@ -385,12 +403,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             msg = f"{sums.total.count} rows have not shown every class yet (see {unseen.tolist()})"
             raise _NotYetError(msg)
         problem = self._problem()
-        c = centre(sums.total)
+        c = problem.centred(sums.total)
         shrinkage: list[Any] = [self.shrinkage] * len(problem.blocks)
         widest = max(problem.blocks.widths)
         try:
             check_varies(variance)
-            if self.shrinkage is None and self.whiten == "full" and c.rows <= widest:
+            inverted = self.whiten == "full" and self.covariance is None
+            if self.shrinkage is None and inverted and c.rows <= widest:
                 msg = (
                     f"more rows than columns are needed: {c.rows} rows, {widest} columns. Remedies: more rows, or "
                     "shrinkage in (0, 1]"
@@ -411,6 +430,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         )
         for name, found in (
             ("ridge_", solution.ridges),
+            ("n_axes_", solution.axes),
             ("parts_", solution.parts),
             ("component_scores_", solution.counted),
         ):
@@ -466,13 +486,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         2
         """
         self._validate_params()
-        if n_permutations < 1 or not 0 < alpha < 1 or (max_components is not None and max_components < 1):
-            msg = (
-                f"n_permutations={n_permutations} and max_components={max_components} must be at least 1, "
-                f"alpha={alpha} between 0 and 1"
-            )
-            raise ValueError(msg)
-        model = type(self)(**{**self.get_params(), "n_components": 1, "n_selected": None})
+        check_rank_test(self, n_permutations, alpha, max_components)
+        model = type(self)(**{**self.get_params(), "n_components": 1, "n_selected": None, "eta": None})
         X = check_table(model, X, reset=True, min_rows=2)
         source = Source.of(X, y, self.response, type(self).__name__, labels=column_labels(model))
         return joint_rank_test(

@@ -20,6 +20,7 @@ from ..moments import CentredMoments, TripleMoments, centre
 from ._determined import Known
 from ._groups import Grouped, GroupSums, choose_groups, grouped_moments, source_rows, triple_bytes
 from ._jackknife import LeftOut, leave_out
+from ._joint_options import KnownLaw, about, check_eta, half_eta
 from ._linear import check_block_widths
 from ._proxies import (
     Unfolded,
@@ -34,7 +35,7 @@ from ._proxies import (
     unfold_moments,
 )
 from ._sketched import fit_sketched
-from ._source import Folded, Folds, Source, ledoit_wolf_weights
+from ._source import Folded, Folds, Pairs, Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
 from ._tensor import fit_tensor
 
@@ -62,6 +63,8 @@ class Problem:
     noise_widths: tuple[int, ...] | None = (
         None  # columns that carry the noise, where blocks are coordinates of them
     )
+    law: KnownLaw | None = None
+    eta: float | None = None
 
     def __post_init__(self) -> None:
         blocks = self.blocks
@@ -70,7 +73,7 @@ class Problem:
         if self.n_selected is not None and self.whiten == "full":
             msg = "n_selected keeps original columns, which whiten='full' mixes; use whiten='diagonal' (or None)"
             raise ValueError(msg)
-        if self.whiten not in ("full", "unit") and self.shrinkage not in (None, 0.0):
+        if self.whiten not in ("full", "unit", "done") and self.shrinkage is not None:
             msg = f"shrinkage={self.shrinkage!r} belongs to whiten='full', but whiten={self.whiten!r}; set it to None"
             raise ValueError(msg)
         by_noise = self.n_components == "threshold" or isinstance(self.n_selected, str)
@@ -116,6 +119,8 @@ class Problem:
                 f"{n_responses}. Remedies: n_components={n_responses}, or moments='all'"
             )
             raise ValueError(msg)
+        if self.eta is not None:
+            check_eta(self.wanted, len(self.blocks), n_responses)
         two = self.wanted == {"joint"} and len(self.blocks) == 2 and n_responses == 1
         if self.selection == "refit" or self.n_selected is None or two:
             return
@@ -138,8 +143,17 @@ class Problem:
             raise ValueError(msg)
 
     def wants_span(self, n_rows: int, solver: str) -> bool:
-        """Whether a wide table is better put into coordinates of its rows; sketches of many rows need none."""
-        return self.n_selected is None and (self.whiten == "full" or solver == "exact" or n_rows <= _WIDE)
+        """Whether a wide table is better put into coordinates of its rows; sketches of many rows need none.
+
+        A known law is not one of the rows' span.
+        """
+        if self.n_selected is not None or self.law is not None:
+            return False
+        return self.whiten == "full" or solver == "exact" or n_rows <= _WIDE
+
+    def centred(self, m: TripleMoments, y_scale: Array | None = None) -> CentredMoments:
+        """Central moments, about the known law where there is one."""
+        return about(centre(m, y_scale), self.law)
 
     def in_span(self, span: Span) -> Problem:
         """The same problem in coordinates of the rows' span."""
@@ -186,6 +200,7 @@ class Solution:
     count: float
     solver: str
     ridges: list[float] | None = None
+    axes: list[int] | None = None
     parts: dict[str, float] | None = None
     known: Known | None = None
     counted: dict[str, Array] | None = None
@@ -237,7 +252,7 @@ def fit_exact(problem: Problem, source: Source, n_groups: int | None = None) -> 
         sums, parts = _folded_moments(problem, source, n_groups)
     else:
         sums = grouped_moments(source, problem.blocks, own, weighted, n_groups)
-    c = centre(sums.total)
+    c = problem.centred(sums.total)
     shrinkage = shrinkages(problem, source, c)
     whiteners = whiteners_of(problem, c, shrinkage)
     shape = shape_by_folds(problem, sums.total, parts, whiteners) if parts else None
@@ -276,7 +291,7 @@ def without_groups(
     fixed = replace(problem, n_components=solution.loadings[0].shape[1], n_selected=counts)
 
     def solve(total: TripleMoments, *, anew: bool = False) -> list[Array]:
-        c = centre(total)
+        c = problem.centred(total)
         unit = problem.whiten == "unit"
         again = [w.again(c.covariance[b, b], c.rows, unit=unit) for b, w in enumerate(whiteners)]
         return solve_moments(fixed, c, again, near=solution, anew=anew).loadings
@@ -295,7 +310,7 @@ def shape_by_folds(
     y_scale = total.y_deviation
     folds = []
     for part in (p for p in parts if p.count):
-        trained, held_out = (centre(m, y_scale) for m in (total - part, part))
+        trained, held_out = (problem.centred(m, y_scale) for m in (total - part, part))
         folds.append(
             (
                 unfold_moments(trained, whiteners, problem.wanted),
@@ -310,7 +325,10 @@ def shape_by_folds(
     if isinstance(problem.n_selected, str):
         factors = _THRESHOLD_FACTORS if problem.n_selected == "auto" else (1.0,)
         count = total.count * (_FOLDS - 1) / _FOLDS
-        candidates = [partial(threshold_counts, count=count, least=least, factor=f) for f in factors]
+        edge = half_eta(problem.eta, y_scale)
+        candidates = [
+            partial(threshold_counts, count=count, least=least, factor=f, edge=edge) for f in factors
+        ]
     best, rank, error = cross_validate_shape(folds, candidates, limit, paper=problem.selection == "paper")
     if error >= 0:
         _warn_no_signal()
@@ -335,11 +353,12 @@ def solve_moments(
     variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
     _warn_constant(problem, variance)
     unfolded = unfold_moments(c, whiteners, problem.wanted)
-    rank = _rank(problem, unfolded, c.count, shape)
+    edge = half_eta(problem.eta, c.y_scale)
+    rank = _rank(problem, unfolded, c.count, shape, edge)
     counts = problem.counts
     if isinstance(problem.n_selected, str):
         factor = 1.0 if shape is None or shape[1] is None else shape[1]
-        counts = threshold_counts(unfolded, c.count, rank, factor)
+        counts = threshold_counts(unfolded, c.count, rank, factor, edge)
     matrices = [u.matrix for u in unfolded]
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
     if counts is not None and near is not None and not anew:
@@ -361,14 +380,18 @@ def solve_moments(
 
 
 def _rank(
-    problem: Problem, unfolded: list[Unfolded], count: float, shape: tuple[int, float | None] | None
+    problem: Problem,
+    unfolded: list[Unfolded],
+    count: float,
+    shape: tuple[int, float | None] | None,
+    edge: float | None,
 ) -> int:
     if not isinstance(problem.n_components, str):
         return int(problem.n_components)
     if shape is not None and problem.n_components == "moments":
         return shape[0]
     limit = min(problem.counts or problem.blocks.widths)
-    rank = threshold_rank(unfolded, count, limit, problem.noise_widths)
+    rank = threshold_rank(unfolded, count, limit, problem.noise_widths, edge)
     if rank == 0:
         _warn_no_signal()
     return max(rank, 1)
@@ -398,7 +421,7 @@ def fit_by_passes(
     r = int(problem.n_components)
     if problem.whiten in ("full", "unit"):
         own, _ = block_pairs(problem.wanted, len(blocks))
-        c = centre(source.moments(blocks, own, ()))
+        c = problem.centred(source.moments(blocks, own, ()))
         whiteners = whiteners_of(problem, c, shrinkages(problem, source, c))
         mean, y_mean, y_scale, count = c.mean, c.y_mean, c.y_scale, c.count
         variance = np.concatenate([np.diag(c.covariance[b, b]) for b in range(len(blocks))])
@@ -407,6 +430,11 @@ def fit_by_passes(
         check_varies(table.y.variance)
         order = np.concatenate(blocks.columns)
         mean, variance, count = table.x.mean[order], table.x.variance[order], table.x.count
+        if problem.law is not None:
+            known, spread = problem.law.mean, problem.law.variance
+            if known is not None:
+                mean, variance = known, variance + (mean - known) ** 2
+            variance = variance if spread is None else spread
         y_mean, y_scale = table.y.mean, np.sqrt(table.y.variance)
         scaled = variance if problem.whiten == "diagonal" else np.ones_like(variance)
         whiteners = [diagonal_whitener(scaled[s]) for s in blocks.slices]
@@ -434,6 +462,12 @@ def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Sp
         shrinkage=problem.shrinkage,
         scale=problem.whiten is not None,
     )
+
+
+def stream_pairs(problem: Problem) -> tuple[Pairs, Pairs]:
+    """Pairs of blocks that a stream adds up; cross products let the mean of y change with every chunk."""
+    own, weighted = block_pairs(problem.wanted, len(problem.blocks))
+    return tuple(sorted({*own, *weighted})), weighted
 
 
 def check_streamable(model: Any) -> None:

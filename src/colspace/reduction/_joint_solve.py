@@ -16,6 +16,7 @@ from ._auto import finished, fit_auto
 from ._count import MOST, Embed, held_out_count, kept_components
 from ._count_rows import fold_rows, rows_of
 from ._joint_fit import Problem, Solution, fit_by_passes, fit_exact, problem_span
+from ._joint_options import check_power
 from ._source import Source
 
 Array = NDArray[np.float64]
@@ -51,9 +52,11 @@ def solve_table(problem: Problem, source: Source, how: How, *, at_most: bool = F
             problem = replace(problem, n_components=min(int(problem.n_components), *span.blocks.widths))
         problem, source = problem.in_span(span), span.source
     if how.auto:
+        check_power(how.n_power, "moments='auto'", len(order))
         found = fit_auto(source, problem.blocks, int(problem.n_components), how.seed, how.n_groups)
         return finished(found, span, names)
     solver = problem.choose_solver(how.solver)
+    check_power(how.n_power, solver, len(order))
     if solver == "exact":
         solution = fit_exact(problem, source, how.n_groups)
     else:

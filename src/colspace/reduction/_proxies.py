@@ -153,12 +153,18 @@ def noise_edge(rows: float, columns: float, count: float) -> float:
 
 
 def threshold_rank(
-    unfolded: Sequence[Unfolded], count: float, limit: int, widths: Sequence[int] | None = None
+    unfolded: Sequence[Unfolded],
+    count: float,
+    limit: int,
+    widths: Sequence[int] | None = None,
+    edge: float | None = None,
 ) -> int:
-    """The papers' rule: count singular values above the noise, the most over blocks.
+    """The papers' rule: count singular values above ``edge`` (None: above the noise), the most over blocks.
 
     ``widths``: of how many columns each block is, when the moments are given in coordinates of the rows' span.
     """
+    if edge is not None:
+        return min(max(int(np.sum(singular_values(u.matrix) > edge)) for u in unfolded), limit)
     inner = [len(u.matrix) for u in unfolded]
     stands_for = np.append(np.divide(widths or inner, inner), 1.0)  # the last: owner -1, the linear moment
     ranks = [
@@ -169,13 +175,13 @@ def threshold_rank(
 
 
 def threshold_counts(
-    unfolded: Sequence[Unfolded], count: float, least: int, factor: float = 1.0
+    unfolded: Sequence[Unfolded], count: float, least: int, factor: float = 1.0, edge: float | None = None
 ) -> tuple[int, ...]:
-    """The papers' rule for selection: rows with an entry above the noise, sqrt(2 log(entries)/m)."""
+    """The papers' rule for selection: rows with an entry above ``edge``, None: above the noise, sqrt(2 log(entries)/m)."""
     counts = []
     for u in unfolded:
-        edge = factor * np.sqrt(2.0 * np.log(max(u.matrix.size, 2)) / count)
-        kept = int(np.sum(np.abs(u.matrix).max(axis=1) > edge))
+        least_entry = edge or factor * np.sqrt(2.0 * np.log(max(u.matrix.size, 2)) / count)
+        kept = int(np.sum(np.abs(u.matrix).max(axis=1) > least_entry))
         counts.append(min(max(kept, least), u.matrix.shape[0]))
     return tuple(counts)
 

@@ -156,6 +156,9 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         labels = column_labels(self)
         if groups is not None:
             refuse_dask(X, name)
+            if self.n_slices != 1:
+                msg = f"n_slices={self.n_slices}, but groups take the place of slices; give n_slices=1, or no groups"
+                raise ValueError(msg)
             groups = column_or_1d(as_column(groups, "groups").values)
             check_consistent_length(X, groups)
             groups = weighted_rows(check_weights(sample_weight, X), groups)[0]

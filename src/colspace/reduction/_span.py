@@ -62,6 +62,14 @@ class Span:
             out[part] = Z.T @ C
         return out * _inverse(self.scale[columns])[:, None]
 
+    def mean_of_columns(self, b: int) -> Array:
+        """The mean of the columns of block b, divided by ``scale``, in its coordinates: V' 1 / p."""
+        columns, factor = self.original.columns[b], self.factors[b]
+        if factor is None:
+            return np.full(len(columns), 1.0 / len(columns))
+        chunks = _column_chunks(self.table, columns, self.mean, self.scale)
+        return np.asarray(factor.T @ sum(Z.sum(axis=1) for _, Z in chunks)) / len(columns)
+
 
 def is_wide(source: Source, blocks: Blocks) -> bool:
     """Whether a block of a table in memory has at least as many columns as the table has rows."""

@@ -20,7 +20,6 @@ from .._response import ResponseEncoder, check_varies, make_encoder, read_respon
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_table, check_weights, sample_rows, table_dtype, warn_constant
-from ..moments import TriplePlan
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._groups import GroupSums
 from ._jackknife import store_errors
@@ -40,6 +39,7 @@ from ._stein_fit import (
 from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_mean import averaged
+from ._stein_plan import check_options, gaussian_plan, own_columns
 from ._stein_ridge import learned_score, rule_score, score_law
 from ._stein_sums import (
     EncodedResponse,
@@ -73,7 +73,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
 
     The directions are the leading left singular vectors of the first (``order=1``), of the second matrices
     of all responses side by side (2), or of both. Rows whose y is NaN are unlabelled: they help to know the law of
-    x, and lend their own block :math:`E[s(x)(x-\mu)^\top]`.
+    x, and lend their own block :math:`E[s(x)(x-\mu)^\top]`. Without any labels, and as published, the block has the order asked
+    for: in second order :math:`E[(x_j-\mu_j)\,T(x)]`.
 
     Parameters
     ----------
@@ -97,12 +98,13 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Multiply responses by the inverse root of their covariance: far better for nonlinear links. "auto": for
         class labels, and for several responses with at least ten labelled rows per column.
     combine : {"stack", "mean"}, default="stack"
-        Second order: responses' matrices side by side, or their plain average as published.
+        Second order: responses' matrices side by side, or their plain average as published; without labels so are columns'.
     unlabeled_weight : "auto", "paper" or float, default="auto"
         Weight of the unlabelled block relative to the labelled one in spectral norm. "auto" is 0 when all rows
         are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
         rows are fewer than five per response; else 0.3.
-        "paper" puts both side by side as they are.
+        "paper" puts both side by side as they are; in second order it takes :math:`E[(x_j-\mu_j)\,T(x)]` for the rows' own
+        block, which ``combine="mean"`` adds to the labelled one as published. That block is zero for an exact score: other weights do without.
     response : None, "numbers", "rank", "labels" or callable, default=None
         Transform of y; a callable acts on each row by itself. "labels" takes numbers as class labels; strings,
         booleans and categories always are. Numbers that look like codes of classes get a warning, which "numbers" silences.
@@ -205,6 +207,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         """
         for name in ("_sums", "_plan", "_stream_groups", "component_scores_"):
             self.__dict__.pop(name, None)
+        check_options(self, y)
         if self.n_components == "auto":
             return fit_counted(self, X, y, sample_weight)
         X = check_table(self, X, reset=True, min_rows=2)
@@ -225,6 +228,8 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         plan = self._make_plan(X, y, encoder, weights=weights)
         plan = averaged(plan, self._options(), y, weights, self.n_features_in_)
         names = column_labels(self) if span is None else None
+        arrays = (X, y, weights)
+        plan = own_columns(plan, self._options(), arrays, names, span, standardize=self.standardize)
         groups = stein_groups(plan, self.n_groups, None if is_dask(X) else X.shape[0])
         sums = grouped_stein(plan, X, y, weights, names, *groups)
         return self._finish_sums(sums, encoder, plan, X, y, weights, span)
@@ -275,10 +280,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             )
         X = check_table(self, X, reset=first)
         if first:
+            check_options(self, y)
             self._dtype = table_dtype(X)
             y, response = read_response(y, self.response)
             encoder, y = self._encoder(X, y, response, streaming=True, classes=classes)
-            self._plan: GaussianPlan | ScorePlan = self._make_plan(X, y, encoder, streaming=True)
+            plan = self._make_plan(X, y, encoder, streaming=True)
+            self._plan: GaussianPlan | ScorePlan = own_columns(
+                plan, self._options(), (X, y, None), None, None, standardize=self.standardize, streaming=True
+            )
             self._stream_groups: tuple[int, str] = stein_groups(self._plan, self.n_groups, None)
         else:
             y = np.full(X.shape[0], np.nan) if y is None else read_response(y)[0]
@@ -365,19 +374,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return EncodedResponse(encoder.classes, n_responses=Y.shape[1]), full
 
     def _gaussian_plan(self, X: Any, y: Any, encoder: ResponseEncoder | None, weights: Any) -> GaussianPlan:
-        own = ((0, 0),)
-        weighted = own if self.order != 1 and encoder is not None else ()
-        start, labels = sample_rows(X, y, weights=weights)
-        shift = column_shift(start, column_labels(self))
-        shift_y, scale_y = np.zeros(0), np.ones(0)
-        if encoder is not None:
-            labels = labels if is_dask(X) else y
-            some = np.zeros((1, encoder.n_responses))  # units of classes are known
-            if not encoder.labels:
-                some = encoder(known(labels, labelled_rows(labels)))
-            shift_y, scale_y = response_units(some, encoder)
-        plan = TriplePlan((slice(0, X.shape[1]),), None, shift, shift_y, own, weighted, scale_y=scale_y)
-        return GaussianPlan(plan, encoder)
+        return gaussian_plan(X, y, encoder, weights, column_labels(self), second_order=self.order != 1)
 
     def _fit_score(self, X: Any, weights: Any = None) -> ScoreModel:
         if isinstance(self.score_model, str):
@@ -426,7 +423,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         frame = settle(self._options(), moments, ridge, labels, self.n_features_in_)
         if frame.supervised:
             check_varies(np.diag(moments.y_covariance))
-        if frame.supervised and self.order != 1 and getattr(self.score_model_, "pseudo_inverse", False):
+        if self.order != 1 and getattr(self.score_model_, "pseudo_inverse", False):
             warnings.warn(
                 "a pseudo-inverse in the second order favours columns that hardly vary; use a ridge instead",
                 UserWarning,
@@ -444,7 +441,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         return self
 
     def _score_moments(self, sums: Any, plan: ScorePlan) -> SteinMoments:
-        return stein_from_sums(sums, plan.shift_x, standardize=self.standardize, average=plan.average)
+        return stein_from_sums(sums, plan, standardize=self.standardize)
 
     def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
         """Keep the directions; gives them for the original columns."""

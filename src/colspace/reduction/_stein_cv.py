@@ -23,6 +23,7 @@ from ._stein import SteinReduction
 from ._stein_fit import response_rank
 from ._stein_folds import CrossFolds, FoldedPlan, fold_errors, split_tables
 from ._stein_path import ZERO_RIDGE
+from ._stein_plan import check_combine
 from ._stein_sums import (
     column_scale,
     gaussian_moments,
@@ -33,6 +34,9 @@ from ._stein_sums import (
 )
 
 Array = NDArray[np.float64]
+
+
+_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 
 
 class SteinReductionCV(LinearReductionMixin, BaseEstimator):
@@ -94,7 +98,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         n_components: int = 2,
         *,
         ridges: Sequence[float] = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf),
-        weights: Sequence[float] = (0.0, 0.1, 0.3, 1.0),
+        weights: Sequence[float] = _WEIGHTS,
         order: int | str = 1,
         standardize: bool = True,
         whiten_response: bool | str = "auto",
@@ -124,6 +128,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             A weight of two counts a row twice, zero leaves it out; folds are of rows. A splitter sees all labelled
             rows, those of weight zero among them.
         """
+        check_combine(self.order, self.combine)
         X = check_table(self, X, reset=True, min_rows=2)
         if y is None:
             make_encoder(None, self.response, caller=type(self).__name__)
@@ -148,6 +153,12 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
             raise SingularCovarianceError(ZERO_RIDGE)
         check_varies(labeled.y_variance)
         if rest.count == 0:
+            if weights.any() and weights.tolist() != list(_WEIGHTS):
+                msg = (
+                    f"weights={weights.tolist()} are of rows without labels, but all rows have some; give rows whose y is NaN, or leave "
+                    "weights at its default"
+                )
+                raise ValueError(msg)
             weights = np.zeros(1)
         m = stein_from_tables(folds.tables.whole, None, folds.scale)
         if self.order == 1 and self.n_components > response_rank(m):

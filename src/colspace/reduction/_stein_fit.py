@@ -54,6 +54,13 @@ def supervised_matrix(
     return np.hstack(parts)
 
 
+def own_matrix(m: SteinMoments, combine: str, root: Array | None) -> Array:
+    """Second moments of all rows with their own columns: side by side, or their mean."""
+    assert m.own is not None
+    parts = m.own.mean(axis=0)[None] if combine == "mean" else m.own
+    return np.hstack([H if root is None else root @ H @ root for H in parts])
+
+
 def blend(
     labeled: Array | None, unlabeled: Array | None, weight: float | str, norm: float | None = None
 ) -> Array:
@@ -189,22 +196,32 @@ def solve_stein(
     labeled, unlabeled, weight, norm = None, None, frame.weight, None
     if frame.supervised:
         labeled = supervised_matrix(m, options.order, options.combine, frame.transform, frame.root)
-    if weight != 0.0:
+    if weight != 0.0 and not (m.own is not None and options.order == 2):
         assert m.unlabeled is not None
         unlabeled = m.unlabeled
         singular = singular_values(unlabeled)
         norm, flat = float(singular[0]), is_flat(singular)
-        if frame.supervised and flat:
+        if frame.supervised and flat and m.own is None:
             unlabeled, weight = None, 0.0
             notes.append(
                 "the block of the unlabelled rows is flat, as it is for every exact score, so they add nothing. "
                 "Remedy: a smoothed score, e.g. score_model=GaussianScore(ridge=1.0)"
             )
-        elif not frame.supervised and (flat or exact):
+        elif not frame.supervised and m.own is None and (flat or exact):
             unlabeled = m.covariance
             notes.append(
                 "without labels the scores prefer no direction by themselves; the directions are those of PCA"
             )
+    if m.own is not None:
+        own = own_matrix(m, options.combine, frame.root)
+        if labeled is None:
+            notes.append(
+                "without labels the second moments of an exact score are zero; the directions are those in which the columns are skewed"
+            )
+        if labeled is not None and options.combine == "mean":  # one matrix each, which the paper adds
+            labeled[:, -len(own) :] += own
+        else:
+            unlabeled = own if unlabeled is None else np.hstack([unlabeled, own])
     tie = m.covariance if frame.root is None else frame.root @ frame.root
     directions, values = leading(blend(labeled, unlabeled, weight, norm), r, tie)
     rank = response_rank(m) if frame.supervised else 0

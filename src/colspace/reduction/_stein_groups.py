@@ -37,7 +37,8 @@ def stein_groups(plan: GaussianPlan | ScorePlan, n_groups: int | None, rows: int
     if plan.average is not None:
         one = replace(plan.plan, plain=())
         bare += triple_bytes(one, 1) - triple_bytes(one, len(plan.average))
-    return choose_groups(n_groups, 2 * bare, rows)  # labelled rows and the rest
+    own = 0 if plan.own is None else 8 * plan.own.shape[1] * plan.own.shape[0] ** 2
+    return choose_groups(n_groups, 2 * bare + own, rows)  # labelled rows and the rest
 
 
 _SCORE = "errors come with score_model='gaussian' alone: other scores look at all rows at once"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,8 @@ class SteinMoments:
     """Everything the directions are made of, for columns divided by ``scale``.
 
     ``first`` = E[s (y - mean)'] (p x q) and ``second`` = E[(y - mean) T] (q x p x p) over labelled rows with
-    responses of covariance ``y_covariance``; ``unlabeled`` = E[s (x - mean)'] over all rows (p x p).
+    responses of covariance ``y_covariance``; ``unlabeled`` = E[s (x - mean)'] over all rows (p x p), and where it is asked
+    for ``own`` = E[(x_j - mean_j) T] over all rows (p x p x p; one matrix: of the mean over j).
     """
 
     count: float
@@ -110,35 +111,46 @@ class SteinMoments:
     second: Array | None
     unlabeled: Array | None
     averaged: bool = False  # second is the one matrix of the mean over mapped responses
+    own: Array | None = None
 
 
 @dataclass(frozen=True)
 class GaussianTables(Additive):
-    """Moments of labelled rows and of the rest: all that a Gaussian score needs."""
+    """Moments of labelled rows and of the rest: all that a Gaussian score needs.
+
+    ``own`` are sums over all rows of u_k z z', u = z' ``basis`` being the columns as responses; empty where not asked for.
+    """
+
+    _shared: ClassVar[tuple[str, ...]] = ("basis",)
 
     labeled: TripleMoments
     rest: TripleMoments
+    own: Array = field(default_factory=lambda: np.zeros(0))
+    basis: Array = field(default_factory=lambda: np.zeros(0))
 
     def unlabel(self, part: TripleMoments) -> GaussianTables:
         """The same rows when those of ``part`` have lost their labels."""
         zero = np.zeros_like(part.y)
         bare = replace(part, y=zero, yy=np.zeros_like(part.yy), xy=np.zeros_like(part.xy), xyx={})
-        return GaussianTables(self.labeled - part, self.rest + bare)
+        return replace(self, labeled=self.labeled - part, rest=self.rest + bare)
 
 
 @dataclass(frozen=True)
 class GaussianPlan:
     """``plan(X, y, weights)`` is the statistic of a chunk; y may have gaps.
 
-    ``average``: weights of responses whose sum alone has second moments.
+    ``average``: weights of responses whose sum alone has second moments. ``own`` (p x k): columns as responses, see GaussianTables.
     """
 
     plan: TriplePlan
     encoder: ResponseEncoder | None
     average: Array | None = None
+    own: Array | None = None
 
     def __call__(self, X: Any, y: Any, weights: Array | None = None) -> GaussianTables:
         """Statistic of one chunk."""
+        if self.own is not None:
+            return self._with_own(X, y, weights, self.own)
         mask, Y = split_response(y, self.encoder, len(self.plan.shift_y))
         order_one = replace(self.plan, weighted=())
         none = np.broadcast_to(self.plan.shift_y, (int((~mask).sum()), len(self.plan.shift_y)))
@@ -146,6 +158,15 @@ class GaussianPlan:
             return GaussianTables(self._labelled(X, Y, weights), order_one(X[:0], none))
         w = (None, None) if weights is None else (weights[mask], weights[~mask])
         return GaussianTables(self._labelled(X[mask], Y, w[0]), order_one(X[~mask], none, w[1]))
+
+    def _with_own(self, X: Any, y: Any, weights: Array | None, basis: Array) -> GaussianTables:
+        shift = self.plan.shift_x
+        Z = self.plan.columns(X).copy()  # a workspace would be shifted again
+        U = Z @ basis if weights is None else (Z @ basis) * weights[:, None]
+        own = np.stack([weighted_gram(Z, u) for u in U.T])
+        rest = replace(self, plan=replace(self.plan, shift_x=np.zeros_like(shift)), own=None)(Z, y, weights)
+        labeled, other = (replace(m, shift_x=shift) for m in (rest.labeled, rest.rest))
+        return GaussianTables(labeled, other, own, basis)
 
     def _labelled(self, X: Any, Y: Array, weights: Array | None) -> TripleMoments:
         plan, c = self.plan, self.average
@@ -287,7 +308,29 @@ def stein_from_tables(
         second=second,
         unlabeled=standard if law is None else law.precision @ standard,
         averaged=average is not None,
+        own=_own_from_tables(tables, covariance, location, law, scale),
     )
+
+
+def _own_from_tables(
+    tables: GaussianTables, covariance: Array, location: Array, law: Law | None, scale: Array
+) -> Array | None:
+    """P E[(u - mean)(x - mu)(x - mu)'] P over all rows, u the columns as responses."""
+    if not tables.own.size:
+        return None
+    a, b = tables.labeled, tables.rest
+    n = a.count + b.count
+    dx, off = (a.x + b.x) / n, location - a.shift_x
+    means, slopes = dx @ tables.basis, (covariance @ tables.basis).T
+    third = tables.own / n - means[:, None, None] * ((a.xx[0, 0] + b.xx[0, 0]) / n)
+    third = third - slopes[:, :, None] * off - off[:, None] * slopes[:, None, :]
+    third = in_own_units(third, scale) / scale / scale[:, None]
+    return third if law is None else law.precision @ third @ law.precision
+
+
+def in_own_units(each: Array, scale: Array) -> Array:
+    """Second moments of columns as responses, one matrix for each column, for columns divided by ``scale``."""
+    return each / scale[:, None, None] if len(each) == len(scale) > 1 else each
 
 
 @dataclass(frozen=True)
@@ -303,6 +346,7 @@ class ScoreSums(Additive):
     x: Array
     xx: Array
     unlabeled: Array
+    own: Array
 
 
 @dataclass(frozen=True)
@@ -315,7 +359,8 @@ class ScorePlan:
     shift_y: Array
     second_order: bool
     all_rows: bool
-    average: Array | None = None  # see GaussianPlan
+    average: Array | None = None  # these two: see GaussianPlan
+    own: Array | None = None
 
     def __call__(self, X: Any, y: Any, weights: Array | None = None) -> ScoreSums:
         """Statistic of one chunk."""
@@ -337,6 +382,10 @@ class ScorePlan:
         if self.all_rows:
             ones = np.column_stack([w, Z * w[:, None]])
             everything = self.score.first_moment(np.asarray(X, dtype=np.float64), ones)
+        own = np.zeros(0)
+        if self.own is not None:
+            U = np.column_stack([w, (Z @ self.own) * w[:, None]])
+            own = self.score.second_moment(np.asarray(X, dtype=np.float64), U)
         return ScoreSums(
             n_labeled=float(w[mask].sum()),
             count=float(w.sum()),
@@ -347,13 +396,13 @@ class ScorePlan:
             x=w @ Z,
             xx=weighted_gram(Z, weights),
             unlabeled=everything,
+            own=own,
         )
 
 
-def stein_from_sums(
-    m: ScoreSums, shift_x: Array, *, standardize: bool, average: Array | None = None
-) -> SteinMoments:
+def stein_from_sums(m: ScoreSums, plan: ScorePlan, *, standardize: bool) -> SteinMoments:
     """Centre y (and x in the unlabelled block) in sums of any score model; scores take columns' units the other way."""
+    average = plan.average
     k, n = m.n_labeled if m.n_labeled > 0 else 1.0, m.count
     dy, dx = m.y / k, m.x / n
     raw = m.xx / n
@@ -367,10 +416,14 @@ def stein_from_sums(
     unlabeled = None
     if len(m.unlabeled):
         unlabeled = (m.unlabeled[:, 1:] - np.outer(m.unlabeled[:, 0], dx)) / n / scale * scale[:, None]
+    own = None
+    if plan.own is not None:
+        own = (m.own[1:] - (dx @ plan.own)[:, None, None] * m.own[0]) / n
+        own = in_own_units(own, scale) * scale * scale[:, None]
     return SteinMoments(
         count=n,
         n_labeled=m.n_labeled,
-        mean=shift_x + dx,
+        mean=plan.shift_x + dx,
         scale=scale,
         covariance=covariance / scale / scale[:, None],
         y_covariance=m.yy / k - np.outer(dy, dy),
@@ -378,6 +431,7 @@ def stein_from_sums(
         second=second,
         unlabeled=unlabeled,
         averaged=average is not None,
+        own=own,
     )
 
 
