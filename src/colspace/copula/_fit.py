@@ -39,7 +39,8 @@ class CopulaModel:
     ``rank`` the factors that can be told from noise, which may be fewer than those that predict best. ``curved`` corrects the
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
-    seen beside.
+    seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
+    ``wider`` how much wider its laws of a column's cells are than it says.
     """
 
     state: State
@@ -55,6 +56,8 @@ class CopulaModel:
     together: Array | None = None
     rows: float = 0.0
     bridge: Any = None
+    joint: Array | None = None
+    wider: Array | None = None
 
     @property
     def factors(self) -> Factors:

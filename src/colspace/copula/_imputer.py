@@ -22,7 +22,7 @@ from .._validation import check_weights
 from ._bend import bent, may_bend
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
-from ._full import drawn_tables, point_model, training_table, unseen_of
+from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
@@ -35,6 +35,7 @@ from ._predict import (
     row_log_likelihood,
     within,
 )
+from ._score import hidden_score
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
 
 Array = NDArray[np.float64]
@@ -63,9 +64,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     noise : {"column", "common"}, default="column"
         One noise variance per column, or one for all ("paper" always has one).
     correlation : {"auto", "full", "factors"}, default="auto"
-        Of the latent columns. "factors": W W' + noise for everything. "auto": the same for predictions, while ``sample`` draws from any
-        correlation matrix and its posterior in tables of at most 100 columns, no more than rows, and a million cells (in memory, not
-        sparse; the fitted model keeps a copy of such a table). "full": predictions by the posterior mean of that matrix, too.
+        Of the latent columns. "factors": W W' + noise for everything. "full": any correlation matrix. "auto": in tables of at most 100
+        columns, no more than rows, and a million cells (in memory, not sparse; the fitted model keeps a copy of such a table)
+        ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, with an automatic number of factors, cells hidden
+        from both say how much of the full matrix is mixed into that of the factors for predictions.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
         share of values at the limit); a list of levels in order makes a column of strings ordinal. Columns that
@@ -99,7 +101,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         W'.
     noise_variance_ : ndarray (n_features,)
     correlation_ : ndarray (n_features, n_features)
-        The latent correlation that predicts: W W' + diag(noise), or the full one.
+        The latent correlation that predicts: W W' + diag(noise), the full one, or a mixture of both.
     draws_ : {"full", "factors"}
         What ``sample`` draws from.
     unseen_pairs_ : list of pairs of columns
@@ -200,7 +202,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(self.nonlinear, self.method, self.correlation, rows)
+        bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         active = np.array([kind != "constant" for kind in kinds])
@@ -224,14 +226,16 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 start=start,
                 tick=advance,
             )
-        if bends:
-            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto")
-        self._store(model, layout, kinds, active, distinct)
-        self._unseen = unseen_of(model)
         self._table, self.draws_ = table, "factors" if table is None else "full"
-        self._point = point_model(model, table, self._unseen, self.correlation, self.random_state)
+        self._unseen = unseen_of(model)
+        given = rank is not None or self.noise == "common"
+        point = point_model(model, table, self._unseen, self.correlation, tol, given=given)
+        if bends:
+            point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto")
+        self._point = with_bridge(point, model, table, self._unseen, self.correlation)
+        self._store(model, layout, kinds, active, distinct)
         self.unseen_pairs_ = named(self._unseen, model.labels)
-        warn_unseen(self.unseen_pairs_)
+        warn_unseen(self.unseen_pairs_, len(model.columns))
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last = model.traces[-1]
             warnings.warn(
@@ -294,8 +298,8 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
         self.nonlinear_gain_ = np.zeros(p)
-        if model.curved is not None:
-            self.nonlinear_gain_[active] = model.curved.gain
+        if self._point.curved is not None:
+            self.nonlinear_gain_[active] = self._point.curved.gain
         self.loadings_ = np.zeros((p, f.rank))
         self.loadings_[active] = f.W
         self.noise_variance_ = np.ones(p)
@@ -382,21 +386,29 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         found = drawn_tables(
             part, self._model, self._table, self._unseen, int(n_samples), rng, clip=self.clip
         )
-        if self._model.curved is not None:
-            found = redrawn(found, part, self._model, rng, clip=self.clip)
+        if self._point.curved is not None:
+            found = redrawn(found, part, self._point, rng, clip=self.clip)
         return [decode_table(self._whole(table), X, layout) for table in found]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean over rows, by their weights, of the approximate log density of what is observed (more is better); y is ignored.
+        """Mean log density of observed cells (log probability of levels), each given the rest of its row; y is ignored.
+
+        Cells are hidden in turn, a fifth at a time, and weighted by their rows: for `GridSearchCV` over any option. Which are hidden together
+        depends on what their row holds alone.
+        """
+        values, _ = self._encode(X)
+        if not values.shape[0]:
+            msg = "X has no rows, and a score is a mean over their cells; give at least one"
+            raise ValueError(msg)
+        return hidden_score(self._part(values), self._point, check_weights(sample_weight, values))
+
+    def score_samples(self, X: Any) -> Array:
+        """Approximate log density of what is observed of each row, under the factors.
 
         Uncertain loadings count against it, as in a lower bound.
         """
         values, _ = self._encode(X)
-        if not values.shape[0]:
-            msg = "X has no rows, and a score is a mean over rows; give at least one"
-            raise ValueError(msg)
-        weight = check_weights(sample_weight, values)
-        return float(np.average(row_log_likelihood(self._part(values), self._point), weights=weight))
+        return row_log_likelihood(self._part(values), self._model)
 
     def latent(self, X: Any) -> Array:
         """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""

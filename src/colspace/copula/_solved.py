@@ -56,10 +56,10 @@ def remembered(
     X: Any, model: CopulaModel, solve: Callable[[slice], Posterior]
 ) -> Iterator[tuple[slice, Posterior]]:
     """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
-    n, k = X.shape[0], model.factors.rank
-    size = rows_per_block(len(model.columns), k)
+    n, k, p = X.shape[0], model.factors.rank, len(model.columns)
+    size = rows_per_block(p, k)
     blocks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
-    worth = n * X.shape[1] >= _LEAST and 4 * n * k * (k + 3) <= _MOST
+    worth = n * p >= _LEAST and (4 * n * k * (k + 3) if model.joint is None else 16 * n * p) <= _MOST
     key = fingerprint(X) if worth else b""
     old = SOLVED.find(model, key) if worth else None
     if old is not None:
