@@ -128,9 +128,13 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
         return text.astype(np.float64)
     if truth and seen.isin(list(_TRUTH)).all():
         return text.map(_TRUTH).astype("boolean")
+    there = text.notna().to_numpy()
+    if not _all_whole(seen) and (found := _floats(seen)) is not None:
+        numbers = np.full(len(text), np.nan)
+        numbers[there] = found
+        return pd.Series(numbers, index=text.index, name=text.name)
     if pd.to_numeric(seen, errors="coerce").isna().any():
         return text
-    there = text.notna().to_numpy()
     cells = seen.to_numpy(dtype=object)
     if _all_whole(seen) and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
         whole = np.zeros(len(text), dtype=np.int64)
@@ -139,6 +143,21 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
     numbers = np.full(len(text), np.nan)
     numbers[there] = cells.astype(np.float64)
     return pd.Series(numbers, index=text.index, name=text.name)
+
+
+def _floats(text: Any) -> Any:
+    """Cells as floats, rounded as Python does; None where one is not spelled as Arrow has it, which the slow way decides."""
+    import pyarrow as pa
+
+    try:
+        numbers = (
+            pa.array(text, type=pa.string(), from_pandas=True)
+            .cast(pa.float64())
+            .to_numpy(zero_copy_only=False)
+        )
+    except pa.ArrowInvalid:
+        return None
+    return None if np.isnan(numbers).any() else numbers
 
 
 def _all_whole(text: Any) -> bool:
@@ -150,12 +169,15 @@ def _spelled(values: Any, text: Any, new: Any) -> Any:
     """Cells as text: observed ones as they are, others as the same value is written elsewhere in the column."""
     gaps = values.isna().to_numpy()
     out = text.to_numpy(dtype=object).copy()
-    seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
     if values.dtype == new.dtype == np.float64:  # few of the new ones are elsewhere in the column
-        there = np.isin(values.to_numpy()[~gaps], new.to_numpy()[gaps])
-        seen, written = seen[there], written[there]
+        fresh = new.to_numpy()[gaps]
+        there = ~gaps & np.isin(values.to_numpy(), fresh)
+        seen, written, cells = values.to_numpy()[there].tolist(), out[there], fresh.tolist()
+    else:
+        seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
+        cells = new.to_numpy(dtype=object)[gaps]
     known = dict(zip(seen[::-1], written[::-1], strict=True))
-    out[gaps] = [known.get(value, str(value)) for value in new.to_numpy(dtype=object)[gaps]]
+    out[gaps] = [known.get(value, str(value)) for value in cells]
     return out
 
 
