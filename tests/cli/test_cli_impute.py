@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from colspace import CopulaImputer
-from colspace.cli._cells import parse_kinds
+from colspace.cli._cells import _floats, _typed, parse_kinds
 from colspace.cli._group import colspace
 from colspace.cli.impute import _words
 from colspace.datasets import make_copula
@@ -397,3 +397,19 @@ def test_help():
     text = run("--help").stdout
     for option in ("--intervals", "--kinds", "--draws", "--rank"):
         assert option in text
+
+
+def test_numbers_of_text_are_those_of_python():
+    """Rounded as float() does, whether Arrow reads them or the slow way; what is no number stays text."""
+    rng = np.random.default_rng(0)
+    written = [repr(float(x)) for x in rng.standard_normal(2000) * 10.0 ** rng.integers(-300, 300, 2000)]
+    text = pd.Series([None, *written], dtype="str")
+    found = _typed(text)
+    assert np.isnan(found.iloc[0])
+    assert found.iloc[1:].tolist() == [float(cell) for cell in written]
+    assert _floats(pd.Series(written, dtype="str")) is not None
+    spaced = pd.Series([" 1.5", "2.25"], dtype="str")
+    assert _floats(spaced) is None
+    assert _typed(spaced).tolist() == [1.5, 2.25]
+    for odd in ("1_0", "0x10", "1,5", "one"):
+        assert _typed(pd.Series([odd, "2.5"], dtype="str")).tolist() == [odd, "2.5"]

@@ -14,7 +14,7 @@ from colspace import CopulaImputer
 from colspace.copula import _estep, _predict, _solved, _table
 from colspace.copula._encode import distinct_values, training_block
 from colspace.copula._estep import Factors, Rows, Work
-from colspace.copula._fit import generous_factors
+from colspace.copula._fit import first_noise, generous_factors
 from colspace.copula._marginals import build_chain
 from colspace.copula._rank import chosen, hidden_likelihood, hide_cells, some_cells, unclear
 from colspace.copula._step import State
@@ -283,3 +283,27 @@ def test_frames_of_floats_are_read_as_others_are(monkeypatch):
     again = clone(model).fit(frame)
     np.testing.assert_array_equal(again.loadings_, model.loadings_)
     pd.testing.assert_frame_equal(again.transform(frame), filled)
+
+
+def test_first_noise_is_what_the_other_columns_leave():
+    rng = np.random.default_rng(0)
+    w = rng.uniform(0.5, 0.9, 8)
+    R = np.outer(w, w)
+    np.fill_diagonal(R, 1.0)
+    found = first_noise(R.copy(), 0.01)
+    for j in range(8):
+        rest = np.delete(np.arange(8), j)
+        left = 1.0 - R[j, rest] @ np.linalg.solve(R[np.ix_(rest, rest)], R[rest, j])
+        assert found[j] == pytest.approx(left)
+        assert found[j] > 1.0 - w[j] ** 2  # more than its noise
+    np.testing.assert_array_equal(first_noise(R.copy(), 0.2), 0.3)  # correlations too uncertain
+    np.testing.assert_array_equal(first_noise(np.ones((3, 3)), 0.01), 0.3)  # singular
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_columns_of_much_noise_are_no_factors(seed):
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((6000, 4)) @ rng.standard_normal((4, 25)) + rng.standard_normal((6000, 25))
+    X = np.where(rng.random(Z.shape) < 0.2, np.nan, Z)
+    model = CopulaImputer(nonlinear=False, correlation="factors", random_state=0).fit(X)
+    assert model.rank_ == 4

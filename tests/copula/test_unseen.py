@@ -117,3 +117,15 @@ def test_rows_without_unseen_partners_are_predicted_by_the_factors():
     R = f.W @ f.W.T + np.diag(f.noise)
     x = model.transform(row)[0, 3]
     assert x == pytest.approx(model._model.columns[3].values(R[3, 0] * z)[0], abs=0.05)
+
+
+def test_the_warning_says_what_is_done_beyond_a_hundred_columns():
+    rng = RNG(0)
+    t = rng.standard_normal((120, 1))
+    for width, words in ((100, "do not lean on the other"), (102, "beyond 100 columns predictions lean")):
+        X = t + 0.8 * rng.standard_normal((120, width))
+        X[:60, 0] = X[60:, 1] = np.nan
+        with pytest.warns(UnseenPairsWarning, match=words):
+            model = CopulaImputer(1, random_state=0).fit(X)
+        assert model.unseen_pairs_ == [(0, 1)]
+        assert (model._point.bridge is None) == (width > 100)

@@ -148,9 +148,13 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
     if seen.str.fullmatch(_DATE).all():
         dates = pd.to_datetime(text, errors="coerce", format="ISO8601")
         return text if dates.isna().sum() > text.isna().sum() else dates
+    there = text.notna().to_numpy()
+    if not _all_whole(seen) and (found := _floats(seen)) is not None:
+        numbers = np.full(len(text), np.nan)
+        numbers[there] = found
+        return pd.Series(numbers, index=text.index, name=text.name)
     if pd.to_numeric(seen, errors="coerce").isna().any():
         return text
-    there = text.notna().to_numpy()
     cells = seen.to_numpy(dtype=object)
     if _all_whole(seen) and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
         whole = np.zeros(len(text), dtype=np.int64)
@@ -159,6 +163,21 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
     numbers = np.full(len(text), np.nan)
     numbers[there] = cells.astype(np.float64)
     return pd.Series(numbers, index=text.index, name=text.name)
+
+
+def _floats(text: Any) -> Any:
+    """Cells as floats, rounded as Python does; None where one is not spelled as Arrow has it, which the slow way decides."""
+    import pyarrow as pa
+
+    try:
+        numbers = (
+            pa.array(text, type=pa.string(), from_pandas=True)
+            .cast(pa.float64())
+            .to_numpy(zero_copy_only=False)
+        )
+    except pa.ArrowInvalid:
+        return None
+    return None if np.isnan(numbers).any() else numbers
 
 
 def _all_whole(text: Any) -> bool:
@@ -170,19 +189,23 @@ def _spelled(values: Any, text: Any, new: Any) -> Any:
     """Cells as text: observed ones as they are, others as the same value is written elsewhere in the column."""
     gaps = values.isna().to_numpy()
     out = text.to_numpy(dtype=object).copy()
-    seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
     if values.dtype == new.dtype == np.float64:  # few of the new ones are elsewhere in the column
-        there = np.isin(values.to_numpy()[~gaps], new.to_numpy()[gaps])
-        seen, written = seen[there], written[there]
+        fresh = new.to_numpy()[gaps]
+        there = ~gaps & np.isin(values.to_numpy(), fresh)
+        seen, written, cells = values.to_numpy()[there].tolist(), out[there], fresh.tolist()
+    else:
+        seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
+        cells = new.to_numpy(dtype=object)[gaps]
     known = dict(zip(seen[::-1], written[::-1], strict=True))
+    lost = new.isna().to_numpy()[gaps]
     out[gaps & new.isna().to_numpy()] = None
     gaps = gaps & new.notna().to_numpy()
-    filled = new.to_numpy(dtype=object)[gaps]
     if new.dtype.kind == "M":
         between = next((cell[10] for cell in written if len(cell) > 10), "")
         shown = [day.isoformat(sep=between or " ") for day in new[gaps]]
         out[gaps] = shown if between else [day[:10] for day in shown]
     else:
+        filled = [cell for cell, gone in zip(cells, lost, strict=True) if not gone]
         out[gaps] = [known.get(value, str(value)) for value in filled]
     return out
 

@@ -15,15 +15,13 @@ from ._passes import DaskRows, LocalRows
 from ._screen import screen_table
 
 
-def may_bend(nonlinear: bool | str, method: str, correlation: str, rows: Any) -> bool:
+def may_bend(nonlinear: bool | str, method: str, rows: Any) -> bool:
     """Whether a correction is to be looked for; refuses to promise one where there is none."""
     if not nonlinear:
         return False
     why = ""
     if method == "paper":
         why = "method='paper' has no correction; use method='ep'"
-    elif correlation == "full":
-        why = "correlation='full' predicts without the factors that it corrects; use correlation='auto'"
     elif not isinstance(rows, LocalRows):
         why = "X is a Dask collection, whose rows stay on the workers; fit a sample of its rows in memory"
     elif hasattr(rows.X, "tocoo"):

@@ -25,6 +25,10 @@ GENEROUS = 20  # factors that an automatic rank starts with
 _SVD_PASSES = 4
 _NARROW = 400  # columns up to which all correlations are formed
 START_SHARE = 0.5  # of what a factor must add to noise, under which the pairwise correlations rule it out
+_SURE, _SMALLEST = (
+    0.3,
+    0.02,
+)  # eigenvalue of errors of the correlations up to which, and their own from which, these are inverted
 _GENEROUS_ROUNDS = 4
 _DETERMINED = 0.03  # noise of a column that others determine
 _COUNTED = 1000  # columns up to which rows that have both of two are counted
@@ -39,7 +43,8 @@ class CopulaModel:
     ``rank`` the factors that can be told from noise, which may be fewer than those that predict best. ``curved`` corrects the
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
-    seen beside.
+    seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
+    ``wider`` how much wider its laws of a column's cells are than it says.
     """
 
     state: State
@@ -55,6 +60,8 @@ class CopulaModel:
     together: Array | None = None
     rows: float = 0.0
     bridge: Any = None
+    joint: Array | None = None
+    wider: Array | None = None
 
     @property
     def factors(self) -> Factors:
@@ -125,7 +132,7 @@ def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Ar
     """
     R = _correlations(products, counts)
     chance = np.sqrt(len(R) * float(np.mean(1.0 / np.maximum(counts, 1.0))))
-    noise, strong = np.full(len(R), 0.3), 0
+    noise, strong = first_noise(R, chance), 0
     for _ in range(_GENEROUS_ROUNDS):
         np.fill_diagonal(R, 1.0 - noise)
         values, vectors = eigh(R, k, what="the matrix of correlations")
@@ -142,6 +149,17 @@ def generous_factors(products: Array, counts: Array, k: int, cells: Array) -> Ar
         weak = vectors[:, values > least][:, ::-1] * sd[:, None] * np.sqrt(least)
         W = np.hstack([W, weak])
     return np.asarray(W, dtype=np.float64)
+
+
+def first_noise(R: Array, chance: float) -> Array:
+    """What the other columns leave of each, 1 / (R^-1)_jj, at least its noise; .3 where errors of R are too large to tell.
+
+    A smaller noise than the true one makes a factor of that column alone.
+    """
+    np.fill_diagonal(R, 1.0)
+    if 2 * chance > _SURE or float(eigh(R)[0][0]) < _SMALLEST:
+        return np.full(len(R), 0.3)
+    return np.clip(1.0 / np.diag(np.linalg.inv(R)), 0.02, 1.0)
 
 
 def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:

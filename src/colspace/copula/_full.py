@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._random import generator
+from ._choice import Mixture, best_mixture, block_cells, factor_correlation, mixed, two_valued
+from ._covariance import Normal, fit_normal
+from ._encode import training_block
 from ._estep import Array
 from ._fit import CopulaModel
-from ._gibbs import Table, full_draws, mean_parameters, standardised
-from ._pairs import WIDEST, Pairs, all_factors, bridge_of, contracted, unseen_pairs
+from ._gibbs import Table, full_draws, standardised
+from ._pairs import WIDEST, Pairs, all_factors, bridge_of, contracted, independent, unseen_pairs
 from ._passes import DaskRows, LocalRows
 from ._predict import dense, draws
 
 COLUMNS = 100  # up to which a full correlation is drawn
 CELLS = 1_000_000  # of a table for which that is done by itself
+NARROW = 50  # columns up to which it is tried for predictions
 
 
 def training_table(correlation: str, rows: LocalRows | DaskRows, active: Any, method: str) -> Table | None:
@@ -61,22 +65,73 @@ def unseen_of(model: CopulaModel) -> Pairs | None:
 
 
 def point_model(
-    model: CopulaModel, table: Table | None, unseen: Pairs | None, correlation: str, rng: Any
+    model: CopulaModel,
+    table: Table | None,
+    unseen: Pairs | None,
+    correlation: str,
+    tol: float,
+    *,
+    given: bool,
 ) -> CopulaModel:
-    """What predicts: the factors or, if asked for, the posterior mean of the full correlation; with a bridge over unseen pairs.
+    """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for.
 
-    The bridge rests on the full correlation where there is one.
+    "auto" looks for the last where columns are few (``NARROW``) and all seen together, and factors are not ``given`` by number.
     """
+    if table is None or not table.X.size:
+        return model
+    rows = LocalRows(table.X, table.weight)
+    try:
+        if correlation == "full":
+            found = best_mixture(rows, model, tol, 1.0, _change(unseen))
+        elif given or unseen is not None or not 3 <= len(model.columns) <= NARROW:
+            return model
+        else:
+            found = best_mixture(rows, model, tol)
+        return model if found is None else mixed_model(model, found)
+    except np.linalg.LinAlgError as error:
+        if correlation != "full":
+            return model
+        msg = (
+            "the correlation of the latent columns is singular beyond rounding; drop columns that are copies or sums of "
+            "others, or fit with correlation='factors'"
+        )
+        raise ValueError(msg) from error
+
+
+def mixed_model(model: CopulaModel, found: Mixture) -> CopulaModel:
+    """The model with a mixed correlation, in units of its means and deviations."""
+    law = mixed(factor_correlation(model.factors), found.full, found.share)
+    scale = np.sqrt(np.diag(law.cover))
+    R = law.cover / np.outer(scale, scale)
+    new = standardised(model, law.mean, scale)
+    state = replace(new.state, factors=all_factors(R))
+    return replace(new, state=state, joint=R, wider=found.wider)
+
+
+def with_bridge(
+    point: CopulaModel, model: CopulaModel, table: Table | None, unseen: Pairs | None, correlation: str
+) -> CopulaModel:
+    """What predicts, with a bridge over unseen pairs. The bridge rests on the full correlation where there is a table for it."""
+    if unseen is None or len(unseen) > WIDEST:
+        return point
     p = len(model.columns)
-    wide = unseen is None or len(unseen) > WIDEST
-    full, mean, scale = model, np.zeros(p), np.ones(p)
-    if table is not None and (correlation == "full" or not wide):
-        R, mean, scale = mean_parameters(table, model, None if wide else unseen, generator(rng))
-        full = standardised(model, mean, scale)
-        full = replace(full, state=replace(full.state, factors=all_factors(R)))
-    if correlation == "full":
-        model, mean, scale = full, np.zeros(p), np.ones(p)
-    return model if unseen is None or wide else replace(model, bridge=bridge_of(full, unseen, mean, scale))
+    mean, scale = np.zeros(p), np.ones(p)
+    if correlation == "full" or table is None:
+        return replace(point, bridge=bridge_of(point, unseen, mean, scale))
+    chain, R = model.state.chain, factor_correlation(model.factors)
+    cells = block_cells(training_block(table.X, chain, table.weight), chain)
+    law = fit_normal(cells, Normal(mean, R), R, p, two_valued(chain), _change(unseen))[1]
+    scale = np.sqrt(np.diag(law.cover))
+    full = standardised(model, law.mean, scale)
+    full = replace(full, state=replace(full.state, factors=all_factors(law.cover / np.outer(scale, scale))))
+    return replace(point, bridge=bridge_of(full, unseen, law.mean, scale))
+
+
+def _change(unseen: Pairs | None) -> Callable[[Array], Array]:
+    """What is done to a correlation on the way: unseen pairs stay independent given the others."""
+    if unseen is None or len(unseen) > WIDEST:
+        return lambda R: R
+    return lambda R: independent(R, unseen)
 
 
 def drawn_tables(

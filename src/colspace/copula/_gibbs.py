@@ -20,7 +20,6 @@ from ._values import Column
 _FARTHEST = 37.0  # beyond which Phi is zero
 _GRID = 80  # places at which the laws of all cells are summed
 _FIRST = 5  # sweeps with the factors' correlation
-_STATES, _SHORT = 25, (75, 5)  # of which a mean is taken, after and between so many sweeps
 _ASIDE = 20  # sweeps with a correlation of unseen pairs
 
 
@@ -213,20 +212,18 @@ def chain(
     *,
     new: Array | None = None,
     unseen: Pairs | None = None,
-    times: tuple[int, int] | None = None,
 ) -> Iterator[Drawn]:
     """States of the chain, burnt in and thinned, without end.
 
     ``new`` are rows other than those of the table: their z are drawn given the parameters, which they do not change. ``unseen``
     pairs are independent given the other columns while the chain goes on, since its z would hold on to any correlation; for
-    every state that is given out one is drawn of those that the others admit, and z swept with it aside. ``times``, sweeps before the
-    first state and between states, are for the parameters alone: that is left out.
+    every state that is given out one is drawn of those that the others admit, and z swept with it aside.
     """
     f = model.factors
     R = f.W @ f.W.T + np.diag(f.noise)
     cuts = {j: float(c.z[0]) for j, c in enumerate(model.columns) if c.kind == "binary"}
     Z, cells = latent_cells(table.X, model)
-    burn, thin = times or schedule(cells.most / len(Z))
+    burn, thin = schedule(cells.most / len(Z))
     found = Parameters(np.zeros(len(R)), R, _inverse(R))
     start(Z, cells, found, rng)
     others = (Z, cells) if new is None else latent_cells(new, model)
@@ -241,7 +238,7 @@ def chain(
             if new is not None and left <= thin:
                 sweep(*others, found.mean, found.Q, rng)
         z, on = others
-        if unseen is not None and times is None:
+        if unseen is not None:
             aside = with_correlation(found, lambda R: contracted(R, unseen, rng))
             z = z.copy()
             for _ in range(_ASIDE):
@@ -306,20 +303,6 @@ def full_draws(
             filled[gone, j] = np.clip(x, *column.limits) if clip else x
         out.append(filled)
     return out
-
-
-def mean_parameters(
-    table: Table, model: CopulaModel, unseen: Pairs | None, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Posterior means of the correlation, of mu and of the logarithms of standard deviations (as their exponentials)."""
-    p = len(model.columns)
-    R, mean, logs = np.zeros((p, p)), np.zeros(p), np.zeros(p)
-    for drawn in itertools.islice(chain(table, model, rng, unseen=unseen, times=_SHORT), _STATES):
-        scale = np.sqrt(np.diag(drawn.found.cover))
-        R += drawn.found.cover / np.outer(scale, scale) / _STATES
-        mean += drawn.found.mean / _STATES
-        logs += np.log(scale) / _STATES
-    return R, mean, np.exp(logs)
 
 
 def standardised(model: CopulaModel, mean: Array, scale: Array) -> CopulaModel:

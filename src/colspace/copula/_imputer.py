@@ -25,7 +25,7 @@ from ._checks import check_share, is_number, tolerance
 from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
-from ._full import drawn_tables, point_model, training_table, unseen_of
+from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._levels import LevelsMixin
 from ._nominal import learn_words
@@ -40,14 +40,8 @@ from ._predict import (
     row_log_likelihood,
     within,
 )
-from ._table import (
-    Layout,
-    decode_table,
-    encode_table,
-    float_table,
-    learn_layout,
-    read_table,
-)
+from ._score import hidden_score
+from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
 
 Array = NDArray[np.float64]
 
@@ -75,9 +69,10 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
     noise : {"column", "common"}, default="column"
         One noise variance per column, or one for all ("paper" always has one).
     correlation : {"auto", "full", "factors"}, default="auto"
-        Of the latent columns. "factors": W W' + noise for everything. "auto": the same for predictions, while ``sample`` draws from any
-        correlation matrix and its posterior in tables of at most 100 columns, no more than rows, and a million cells (in memory, not
-        sparse; the fitted model keeps a copy of such a table). "full": predictions by the posterior mean of that matrix, too.
+        Of the latent columns. "factors": W W' + noise for everything. "full": any correlation matrix. "auto": in tables of at most 100
+        columns, no more than rows, and a million cells (in memory, not sparse; the fitted model keeps a copy of such a table)
+        ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, none of them nominal, with an automatic number of factors, cells hidden
+        from both say how much of the full matrix is mixed into that of the factors for predictions.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
         share of values at the limit), "nominal" (levels without an order: text, categories, codes) and "id" (left out and passed on as
@@ -115,7 +110,7 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         W'.
     noise_variance_ : ndarray (n_features,)
     correlation_ : ndarray (n_features, n_features)
-        The latent correlation that predicts: W W' + diag(noise), or the full one.
+        The latent correlation that predicts: W W' + diag(noise), the full one, or a mixture of both.
     draws_ : {"full", "factors"}
         What ``sample`` draws from.
     unseen_pairs_ : list of pairs of columns
@@ -224,7 +219,7 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(self.nonlinear, self.method, self.correlation, rows)
+        bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct)
@@ -248,19 +243,23 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         )
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = learn(rows, n_components=rank, start=start, tick=advance)
+        self._table, self.draws_ = table, "factors" if table is None else "full"
+        self._unseen = unseen_of(model)
+        given = (
+            rank is not None or self.noise == "common" or bool(columns.groups)
+        )  # whose odds are the factors'
+        point = point_model(model, table, self._unseen, self.correlation, tol, given=given)
         if bends:
             apart = columns.grouped if columns.groups else None
-            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto", apart=apart)
+            point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
+        self._point = with_bridge(point, model, table, self._unseen, self.correlation)
         self._store(model, layout, columns, distinct)
-        self._unseen = unseen_of(model)
-        self._table, self.draws_ = table, "factors" if table is None else "full"
-        self._point = point_model(model, table, self._unseen, self.correlation, self.random_state)
         again = partial(learn, n_components=model.factors.rank, start=model.factors.W)
         self._words = learn_words(rows, self._point, columns, again, self.random_state, forests=bends)
         for group, known in zip(columns.groups, self._words, strict=True):
             self.nonlinear_gain_[group.column] = known.gain
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
-        warn_unseen(self.unseen_pairs_)
+        warn_unseen(self.unseen_pairs_, len(model.columns))
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last, what = model.traces[-1], "W" if self.method == "paper" else "W W'"
             warnings.warn(
@@ -343,8 +342,8 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
         self.nonlinear_gain_ = np.zeros(p)
-        if model.curved is not None:
-            self.nonlinear_gain_[columns.direct] = model.curved.gain[columns.place]
+        if self._point.curved is not None:
+            self.nonlinear_gain_[columns.direct] = self._point.curved.gain[columns.place]
         self.loadings_ = np.zeros((len(active), f.rank))
         self.loadings_[active] = f.W
         self.noise_variance_ = np.ones(len(active))
@@ -451,22 +450,31 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             part, self._model, self._table, self._unseen, int(n_samples), rng, clip=self.clip
         )
         drawn = self._draw_levels(found, values, rng)
-        if self._model.curved is not None:
-            found = redrawn(found, part, self._model, rng, clip=self.clip)
+        if self._point.curved is not None:
+            found = redrawn(found, part, self._point, rng, clip=self.clip)
         whole = self._with_levels([self._whole(table, values) for table in found], values, drawn)
         return [decode_table(table, X, layout) for table in whole]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean over rows, by their weights, of the approximate log density of what is observed (more is better); y is ignored.
+        """Mean log density of observed cells (log probability of levels), each given the rest of its row; y is ignored.
+
+        Cells are hidden in turn, a fifth at a time, and weighted by their rows: for `GridSearchCV` over any option. Which are hidden together
+        depends on what their row holds alone.
+        """
+        values, _ = self._encode(X)
+        if not values.shape[0]:
+            msg = "X has no rows, and a score is a mean over their cells; give at least one"
+            raise ValueError(msg)
+        groups = [group.latents for group in self._columns.groups if group.width]
+        return hidden_score(self._part(values), self._point, check_weights(sample_weight, values), groups)
+
+    def score_samples(self, X: Any) -> Array:
+        """Approximate log density of what is observed of each row, under the factors.
 
         Uncertain loadings count against it, as in a lower bound.
         """
         values, _ = self._encode(X)
-        if not values.shape[0]:
-            msg = "X has no rows, and a score is a mean over rows; give at least one"
-            raise ValueError(msg)
-        weight = check_weights(sample_weight, values)
-        return float(np.average(row_log_likelihood(self._part(values), self._point), weights=weight))
+        return row_log_likelihood(self._part(values), self._model)
 
     def latent(self, X: Any) -> Array:
         """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""

@@ -40,15 +40,21 @@ def unseen_pairs(together: Array, rows: float) -> Pairs:
     return found
 
 
-def warn_unseen(pairs: Sequence[tuple[Hashable, Hashable]]) -> None:
-    """Name the pairs."""
+def warn_unseen(pairs: Sequence[tuple[Hashable, Hashable]], columns: int) -> None:
+    """Name the pairs, and say whether predictions lean on them."""
     if pairs:
         shown = ", ".join(f"{a!r} and {b!r}" for a, b in pairs[:_SHOWN]) + (
             ", ..." if len(pairs) > _SHOWN else ""
         )
         warnings.warn(
             f"{len(pairs)} pair(s) of columns are observed together in fewer than {FEWEST} rows: {shown}. The table does not "
-            "tell their correlation: predictions of one do not lean on the other (see unseen_pairs_). Remedy: rows with both",
+            "tell their correlation: "
+            + (
+                "predictions of one do not lean on the other (see unseen_pairs_). Remedy: rows with both"
+                if columns <= WIDEST
+                else f"beyond {WIDEST} columns predictions lean on what the factors say of it, and claim more than is known "
+                "(see unseen_pairs_). Remedies: rows with both, or fewer columns"
+            ),
             UnseenPairsWarning,
             stacklevel=3,
         )

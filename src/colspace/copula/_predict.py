@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ._covariance import Normal, cells_of
+from ._covariance import row_laws as cell_laws
 from ._encode import KnownRows, by_column, known_rows, rows_per_block
 from ._estep import (
     Array,
@@ -157,6 +159,10 @@ class Gaps:
     sd: Array
     law: ResidualLaw | None = None
 
+    def some(self, on: Index) -> Gaps:
+        """Some of the cells."""
+        return Gaps(self.column, self.rows[on], self.mean[on], self.sd[on], self.law)
+
     def below(self, z: Array) -> Array:
         """Probability that the latent value is below z."""
         at = (z - self.mean) / self.sd
@@ -172,8 +178,11 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
     """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
     f, none = model.factors, np.zeros(0)
     for some, q in solved_rows(X, model):
-        mean = f.W @ q.t.T
-        sd = np.sqrt(latent_variance(q, f)).T if spread else None
+        mean = f.W @ q.t.T if model.joint is None else q.t.T
+        sd: Array | None = None
+        if spread:
+            sd = np.sqrt(latent_variance(q, f) if model.joint is None else q.V).T
+            sd = sd if model.wider is None else sd * model.wider[:, None]
         if model.bridge is not None:
             other = model.bridge.model
             there = known_rows(X[some], other.state.chain, other.columns, other.labels)
@@ -185,13 +194,24 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
 
 
 def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
-    """Blocks of rows with the law of their factors, solved once for all that is asked of one table after another."""
+    """Blocks of rows with the law of their factors, solved once for all that is asked of one table after another.
+
+    Of a model with a joint correlation, means and variances of z in place of the factors'.
+    """
 
     def solve(rows: slice) -> Posterior:
         known = known_rows(X[rows], model.state.chain, model.columns, model.labels)
-        return row_laws(known, model).posterior
+        return row_laws(known, model).posterior if model.joint is None else joint_laws(known, model)
 
     return remembered(X, model, solve)
+
+
+def joint_laws(known: KnownRows, model: CopulaModel) -> Posterior:
+    """Means and variances of z of all cells."""
+    assert model.joint is not None
+    chain = model.state.chain
+    cells = cells_of(known.rows, known.exact, known.z, known.censored, known.level, chain, None)
+    return Posterior(*cell_laws(cells, Normal(np.zeros(len(model.joint)), model.joint)))
 
 
 def _missing(X: Any) -> NDArray[np.bool_]:

@@ -74,18 +74,28 @@ def hide_cells(block: Block, share: float, _: Take) -> tuple[Block, int]:
     return replace(some_cells(block, ~gone), held=some_cells(block, gone)), 0
 
 
-def chosen(block: Block, share: float) -> NDArray[np.bool_]:
-    """Cells whose hash, of their column and of all cells of the row, is among the first."""
-    rows = block.rows
-    value = np.zeros(len(rows.row), np.uint64)
+def chosen(block: Block, share: float, of_rows: float = 1.0) -> NDArray[np.bool_]:
+    """Cells whose hash, of their column and of all cells of the row, is among the first; in a share of the rows by theirs."""
+    value = np.zeros(len(block.rows.row), np.uint64)
     value[block.exact] = _mixed(block.node.astype(np.uint64)) + block.part.view(np.uint64)
     value[block.censored] = ~block.level.astype(np.uint64)
+    cell, row = cell_keys(block.rows, value)
+    found = _unit(cell) < share
+    return found if of_rows >= 1.0 else found & (_unit(_mixed(~row)) < of_rows)[block.rows.row]
+
+
+def cell_keys(rows: Rows, value: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Hashes of cells, of their column and all ``value`` of the row; and of rows."""
     column = _mixed(rows.column.astype(np.uint64) + np.uint64(1))
     each = np.concatenate([[np.uint64(0)], np.cumsum(_mixed(value ^ column), dtype=np.uint64)])
     ends = np.searchsorted(rows.row, np.arange(rows.n + 1))
-    row = each[ends[1:]] - each[ends[:-1]]
-    key = _mixed(_mixed(row)[rows.row] + column)
-    return (key >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
+    row = _mixed(each[ends[1:]] - each[ends[:-1]])
+    return _mixed(row[rows.row] + column), row
+
+
+def _unit(key: NDArray[np.uint64]) -> Array:
+    """Bits as numbers from 0 to 1."""
+    return (key >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -16,6 +16,7 @@ from ._passes import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered
+_TOGETHER = 1 << 18  # cells of blocks that are given out at once
 
 
 class Solved:
@@ -56,22 +57,33 @@ def remembered(
     X: Any, model: CopulaModel, solve: Callable[[slice], Posterior]
 ) -> Iterator[tuple[slice, Posterior]]:
     """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
-    n, k = X.shape[0], model.factors.rank
-    size = rows_per_block(len(model.columns), k)
-    blocks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
-    worth = n * X.shape[1] >= _LEAST and 4 * n * k * (k + 3) <= _MOST
+    n, k, p = X.shape[0], model.factors.rank, len(model.columns)
+    size = rows_per_block(p, k)
+    some = max(
+        1, _TOGETHER // max(size * p, 1)
+    )  # blocks that are given out together: each has its price in calls
+    worth = n * p >= _LEAST and (4 * n * k * (k + 3) if model.joint is None else 16 * n * p) <= _MOST
     key = fingerprint(X) if worth else b""
     old = SOLVED.find(model, key) if worth else None
+    chunks = [slice(a, min(a + some * size, n)) for a in range(0, n, some * size)]
     if old is not None:
-        for rows in blocks:
+        for rows in chunks:
             yield rows, Posterior(old.t[rows], old.V[rows])
         return
-    pool = thread_pool(min(model.n_jobs, len(blocks) or 1))
-    found = ((rows, solve(rows)) for rows in blocks) if pool is None else in_threads(pool, solve, blocks)
+    pool = thread_pool(min(model.n_jobs, -(-n // size) or 1))
     parts: list[Posterior] = []
-    for rows, q in found:
+    for rows in chunks:
+        blocks = [slice(a, min(a + size, rows.stop)) for a in range(rows.start, rows.stop, size)]
+        found = map(solve, blocks) if pool is None else (q for _, q in in_threads(pool, solve, blocks))
+        q = _joined(list(found))
         if worth:
             parts.append(q)
         yield rows, q
     if parts:
         SOLVED.keep(model, key, parts)
+
+
+def _joined(parts: list[Posterior]) -> Posterior:
+    if len(parts) == 1:
+        return parts[0]
+    return Posterior(np.concatenate([q.t for q in parts]), np.concatenate([q.V for q in parts]))

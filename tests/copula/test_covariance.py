@@ -1,0 +1,243 @@
+"""Any correlation that predicts: steps against closed forms, the choice by hidden cells on simulated tables."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm, truncnorm
+
+from colspace import CopulaImputer
+from colspace.copula._choice import SHARES, Held, mixed, weighted_quantile
+from colspace.copula._covariance import (
+    Cells,
+    Normal,
+    Unknown,
+    correlation,
+    fit_normal,
+    one_pass,
+    row_laws,
+    sites_between,
+)
+from colspace.copula._encode import training_block
+from colspace.copula._rank import chosen
+
+RNG = np.random.default_rng
+
+
+def random_cover(p, rng):
+    A = rng.standard_normal((p, p + 2))
+    return A @ A.T / p
+
+
+def number_cells(Z, weight=None):
+    """Cells of a table of numbers with NaN."""
+    gone = np.isnan(Z)
+    groups = []
+    for u in np.unique(gone.sum(axis=1)):
+        rows = np.flatnonzero(gone.sum(axis=1) == u)
+        if u:
+            columns = np.nonzero(gone[rows])[1].reshape(len(rows), u)
+            zero, far = np.zeros(columns.shape), np.full(columns.shape, np.inf)
+            groups.append(Unknown(rows, columns, zero, zero, -far, far))
+    return Cells(np.nan_to_num(Z), tuple(groups), np.ones(len(Z)) if weight is None else weight, levels=False)
+
+
+def holes(Z, rng, share=0.3):
+    return np.where(rng.random(Z.shape) < share, np.nan, Z)
+
+
+def test_gaps_have_the_conditional_law_of_a_normal_one():
+    rng = RNG(0)
+    law = Normal(rng.standard_normal(5), random_cover(5, rng))
+    Z = holes(rng.multivariate_normal(*law, 40), rng)
+    mean, variance = row_laws(number_cells(Z), law)
+    for z, m, v in zip(Z, mean, variance, strict=True):
+        U, O = np.flatnonzero(np.isnan(z)), np.flatnonzero(~np.isnan(z))
+        slope = law.cover[np.ix_(U, O)] @ np.linalg.inv(law.cover[np.ix_(O, O)])
+        np.testing.assert_allclose(m[U], law.mean[U] + slope @ (z[O] - law.mean[O]), atol=1e-9)
+        left = law.cover[np.ix_(U, U)] - slope @ law.cover[np.ix_(O, U)]
+        np.testing.assert_allclose(v[U], np.diag(left), atol=1e-9)
+        np.testing.assert_array_equal(v[O], 0.0)
+
+
+def test_a_level_beside_gaps_is_exact():
+    """z_1 in (a, b): of z_0 a gap the mean is rho E[z_1], the variance 1 - rho^2 (1 - Var[z_1])."""
+    rho, a, b = 0.7, -0.2, 1.1
+    ends = np.array([[-np.inf, a]]), np.array([[np.inf, b]])
+    tau, nu = sites_between(np.zeros((1, 2)), np.ones((1, 2)), *ends)
+    assert tau[0, 0] == nu[0, 0] == 0.0
+    group = Unknown(np.array([0]), np.array([[0, 1]]), tau, nu, *ends)
+    cells = Cells(np.zeros((1, 2)), (group,), np.ones(1), levels=True)
+    mean, variance = row_laws(cells, Normal(np.zeros(2), np.array([[1.0, rho], [rho, 1.0]])))
+    m, v = truncnorm.stats(a, b)
+    np.testing.assert_allclose(mean, [[rho * m, m]], atol=1e-6)
+    np.testing.assert_allclose(variance, [[1 - rho**2 * (1 - v), v]], atol=1e-6)
+
+
+def test_complete_numbers_give_the_sample_moments_drawn_to_the_prior():
+    rng = RNG(1)
+    Z = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 3))
+    prior, weight = random_cover(3, rng), rng.integers(1, 4, 60).astype(float)
+    _, law = fit_normal(
+        number_cells(Z, weight), Normal(np.zeros(3), np.eye(3)), prior, 7.0, np.zeros(3, dtype=bool)
+    )
+    again = Z.repeat(weight.astype(int), axis=0)
+    n = len(again)
+    np.testing.assert_allclose(law.mean, again.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        law.cover, (np.cov(again.T, bias=True) * n + 7.0 * prior) / (n + 7.0), atol=1e-12
+    )
+    _, held = fit_normal(number_cells(Z), law, prior, 7.0, np.array([True, False, False]))
+    assert held.cover[0, 0] == pytest.approx(1.0)
+
+
+def observed_likelihood(Z, law):
+    return sum(
+        multivariate_normal(law.mean[on], law.cover[np.ix_(on, on)]).logpdf(z[on])
+        for z, on in zip(Z, ~np.isnan(Z), strict=True)
+        if on.any()
+    )
+
+
+def test_em_with_gaps_ends_at_the_largest_likelihood():
+    rng = RNG(2)
+    Z = holes(rng.multivariate_normal(np.ones(3), random_cover(3, rng), 80), rng)
+    cells, law, none = number_cells(Z), Normal(np.zeros(3), np.eye(3)), np.zeros(3, dtype=bool)
+    for _ in range(4):  # each until a correlation moves by less than .002
+        _, law = fit_normal(cells, law, np.eye(3), 0.0, none)
+    best = observed_likelihood(Z, law)
+    for _ in range(8):
+        turn = np.eye(3) + 0.05 * rng.standard_normal((3, 3))
+        other = Normal(law.mean + 0.05 * rng.standard_normal(3), turn @ law.cover @ turn.T)
+        assert observed_likelihood(Z, other) < best
+
+
+def test_one_pass_sums_covariances_by_weight():
+    rng = RNG(3)
+    law = Normal(np.zeros(4), random_cover(4, rng))
+    Z, w = holes(rng.standard_normal((30, 4)), rng), rng.integers(1, 4, 30)
+    _, z, sums = one_pass(number_cells(Z, w.astype(float)), law)
+    _, far, again = one_pass(number_cells(Z.repeat(w, axis=0)), law)
+    np.testing.assert_allclose(sums, again, atol=1e-10)
+    np.testing.assert_allclose(z.repeat(w, axis=0), far, atol=1e-12)
+    total = np.zeros((4, 4))
+    for row, times in zip(Z, w, strict=True):
+        U = np.flatnonzero(np.isnan(row))
+        Q = np.linalg.inv(law.cover)
+        total[np.ix_(U, U)] += times * np.linalg.inv(Q[np.ix_(U, U)])
+    np.testing.assert_allclose(sums, total, atol=1e-9)
+
+
+def test_mixtures_go_from_the_factors_to_the_full_law():
+    rng = RNG(4)
+    R, full = correlation(Normal(np.zeros(3), random_cover(3, rng))), Normal(np.ones(3), random_cover(3, rng))
+    none, half, whole = (mixed(R, full, share) for share in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(none.cover, R, atol=1e-12)
+    np.testing.assert_allclose(whole.cover, full.cover, atol=1e-12)
+    np.testing.assert_allclose(correlation(half), 0.5 * (R + correlation(full)), atol=1e-12)
+    np.testing.assert_allclose(half.mean, 0.5)
+    assert SHARES == (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def test_widths_are_those_of_the_residuals():
+    rng = RNG(5)
+    n = 20_000
+    row, column = np.arange(n), np.repeat([0, 1], n // 2)
+    z = 1.3 * rng.standard_normal(n)
+    low, high = z.copy(), z.copy()
+    on = column == 1
+    low[on], high[on] = np.where(z[on] > 0.5, 0.5, -np.inf), np.where(z[on] > 0.5, np.inf, 0.5)
+    held = Held(row, row, column, np.ones(n), low, high)
+    zero, one = np.zeros((n, 3)), np.ones((n, 3))
+    np.testing.assert_allclose(held.widths(zero, one, 3), [1.3, 1.3, 1.0], atol=0.05)
+    assert held.widths(zero, 4 * one, 3)[0] == 1.0  # never narrower
+    few = Held(row[:100], row[:100], column[:100], np.ones(100), z[:100], z[:100])
+    full, drawn = (
+        np.quantile(np.abs(z[:100]), 0.95, method="inverted_cdf") / norm.ppf(0.975),
+        few.widths(zero, one, 3),
+    )
+    assert drawn[0] == pytest.approx(full**0.5)
+    at = held.likelihood(zero, one), held.likelihood(zero, 2.0 * one)
+    exact = np.flatnonzero(~on)
+    square = np.mean(z[exact] ** 2)
+    above = np.where(z[on] > 0.5, norm.sf(0.5), norm.cdf(0.5))
+    assert at[0] == pytest.approx(np.log(above).sum() - 0.5 * len(exact) * np.log(square))
+    wide = np.where(z[on] > 0.5, norm.sf(0.5 / np.sqrt(2)), norm.cdf(0.5 / np.sqrt(2)))
+    assert at[1] == pytest.approx(np.log(wide).sum() - 0.5 * len(exact) * np.log(square))
+
+
+def test_weighted_quantile_counts_rows():
+    rng = RNG(6)
+    x, w = rng.standard_normal(50), rng.integers(1, 5, 50)
+    again = np.quantile(x.repeat(w), 0.9, method="inverted_cdf")
+    assert weighted_quantile(x, w.astype(float), 0.9) == pytest.approx(again)
+
+
+def dense_table(seed, n=400):
+    """Seven columns in a ring, each correlated with both neighbours, which no few factors can be; a fifth of the cells hidden."""
+    rng = RNG(seed)
+    e = rng.standard_normal((n, 7))
+    Z = e + 0.9 * np.roll(e, 1, axis=1)
+    return Z, holes(Z, rng, 0.2)
+
+
+def test_a_full_correlation_is_used_where_it_predicts_better():
+    wrong, cover = [], []
+    for seed in range(4):
+        Z, X = dense_table(seed)
+        gone = np.isnan(X)
+        factors, auto = (
+            CopulaImputer(correlation=kind, nonlinear=False, random_state=0).fit(X)
+            for kind in ("factors", "auto")
+        )
+        assert auto._point.joint is not None
+        wrong.append([np.abs(m.transform(X) - Z)[gone].mean() for m in (factors, auto)])
+        lower, upper = auto.interval(X)
+        cover.append(((lower <= Z) & (upper >= Z))[gone].mean())
+        np.testing.assert_allclose(np.diag(auto.correlation_), 1.0, atol=1e-9)
+    before, after = np.mean(wrong, axis=0)
+    assert after < 0.93 * before
+    assert 0.93 < np.mean(cover) < 0.975
+
+
+def test_few_factors_stay_where_they_are_right():
+    rng = RNG(8)
+    W = rng.standard_normal((12, 2))
+    Z = rng.standard_normal((300, 2)) @ W.T + 0.7 * rng.standard_normal((300, 12))
+    X = holes(Z, rng, 0.2)
+    gone = np.isnan(X)
+    factors, auto = (
+        CopulaImputer(correlation=kind, nonlinear=False, random_state=0).fit(X)
+        for kind in ("factors", "auto")
+    )
+    wrong = [np.abs(m.transform(X) - Z)[gone].mean() for m in (factors, auto)]
+    assert wrong[1] < 1.01 * wrong[0]
+    given = CopulaImputer(2, nonlinear=False, random_state=0).fit(X)
+    assert given._point is given._model  # factors that are asked for predict
+
+
+def test_rows_are_predicted_by_themselves_and_weights_count_rows():
+    Z, X = dense_table(9, 150)
+    X[:, 0] = np.digitize(X[:, 0], [-0.5, 0.6])
+    X[np.isnan(Z) | (RNG(1).random(X.shape) < 0.1)] = np.nan
+    model = CopulaImputer(nonlinear=False, random_state=0).fit(X)
+    assert model._point.joint is not None
+    some = RNG(2).permutation(150)[:40]
+    np.testing.assert_allclose(model.transform(X)[some], model.transform(X[some]), rtol=1e-9)
+    np.testing.assert_allclose(model.interval(X)[1][some], model.interval(X[some])[1], rtol=1e-9)
+    w = RNG(3).integers(0, 3, 150)
+    weighted = CopulaImputer(nonlinear=False, random_state=0).fit(X, sample_weight=w)
+    again = CopulaImputer(nonlinear=False, random_state=0).fit(X.repeat(w, axis=0))
+    np.testing.assert_allclose(weighted.correlation_, again.correlation_, atol=1e-7)
+    np.testing.assert_allclose(weighted.interval(X)[0], again.interval(X)[0], rtol=1e-5)
+
+
+def test_cells_are_hidden_in_some_rows_by_what_these_hold():
+    _, X = dense_table(10)
+    model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X)._model
+    block = training_block(X, model.state.chain)
+    all_rows, some = chosen(block, 0.15), chosen(block, 0.15, 0.25)
+    assert 0.12 < all_rows.mean() < 0.18
+    assert not (some & ~all_rows).any()
+    rows = block.rows.row
+    touched = np.unique(rows[some])
+    assert 0.15 < len(touched) / len(np.unique(rows[all_rows])) < 0.35
+    np.testing.assert_array_equal(some[np.isin(rows, touched)], all_rows[np.isin(rows, touched)])
