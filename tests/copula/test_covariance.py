@@ -104,6 +104,8 @@ def test_em_with_gaps_ends_at_the_largest_likelihood():
     for _ in range(4):  # each until a correlation moves by less than .002
         _, law = fit_normal(cells, law, np.eye(3), 0.0, none)
     best = observed_likelihood(Z, law)
+    for size in (0.95, 1.05):
+        assert observed_likelihood(Z, Normal(law.mean, size * law.cover)) < best
     for _ in range(8):
         turn = np.eye(3) + 0.05 * rng.standard_normal((3, 3))
         other = Normal(law.mean + 0.05 * rng.standard_normal(3), turn @ law.cover @ turn.T)
