@@ -28,7 +28,7 @@ from ._fit import CopulaModel, fit_copula
 from ._full import drawn_tables, point_model, training_table, unseen_of
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._levels import LevelsMixin
-from ._nominal import learn_words
+from ._nominal import REFITS, learn_words
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
 from ._predict import (
@@ -254,7 +254,9 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         self._unseen = unseen_of(model)
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._point = point_model(model, table, self._unseen, self.correlation, self.random_state)
-        again = partial(learn, n_components=model.factors.rank, start=model.factors.W)
+        again = partial(
+            learn, n_components=model.factors.rank, start=model.factors.W, max_iter=min(self.max_iter, REFITS)
+        )
         self._words = learn_words(rows, self._point, columns, again, self.random_state, forests=bends)
         for group, known in zip(columns.groups, self._words, strict=True):
             self.nonlinear_gain_[group.column] = known.gain
