@@ -1,6 +1,6 @@
 """Real tables with columns of words: CopulaImputer beside the mode, nearest neighbours and a forest.
 
-    python benchmarks/words.py [--masks 3] [--tables penguins mpg] [--trees 100]
+    python benchmarks/words.py [--masks 2] [--tables penguins mpg] [--trees 50]
 
 A fifth of the cells is hidden at random. Of hidden words: the share that is filled with the right level, and the Brier score of the
 probabilities (0 to 2, less is better), means over columns and masks; of hidden numbers: SMAE (1 is the column's median). Design tables
@@ -166,8 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--masks", type=int, default=3)
-    parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--masks", type=int, default=2)
+    parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--tables", nargs="+", default=[*DESIGN, *ASIDE])
     given = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -28,7 +28,7 @@ from ._fit import CopulaModel, fit_copula
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
 from ._kinds import check_seen, choose_kinds, orders_of
 from ._levels import LevelsMixin
-from ._nominal import learn_words
+from ._nominal import REFITS, learn_words
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
 from ._predict import (
@@ -245,16 +245,15 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             model = learn(rows, n_components=rank, start=start, tick=advance)
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._unseen = unseen_of(model)
-        given = (
-            rank is not None or self.noise == "common" or bool(columns.groups)
-        )  # whose odds are the factors'
+        given = rank is not None or self.noise == "common" or bool(columns.groups)  # whose odds are factors'
         point = point_model(model, table, self._unseen, self.correlation, tol, given=given)
         if bends:
             apart = columns.grouped if columns.groups else None
             point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
         self._point = with_bridge(point, model, table, self._unseen, self.correlation)
         self._store(model, layout, columns, distinct)
-        again = partial(learn, n_components=model.factors.rank, start=model.factors.W)
+        iterations = min(self.max_iter, REFITS)
+        again = partial(learn, n_components=model.factors.rank, start=model.factors.W, max_iter=iterations)
         self._words = learn_words(rows, self._point, columns, again, self.random_state, forests=bends)
         for group, known in zip(columns.groups, self._words, strict=True):
             self.nonlinear_gain_[group.column] = known.gain

@@ -22,6 +22,7 @@ from ._predict import gaps
 
 POWER = 0.85  # of the odds, where cells are too few to tell
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
+REFITS = 10  # iterations of such a fit, which starts from the whole one
 SPLITS = 100  # columns that a split of a forest looks at: levels of many words are many columns, of which few say anything
 PENALTIES = (30.0, 3.0)  # of the slopes
 SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
