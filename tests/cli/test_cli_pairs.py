@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from colspace import PairRegressor
+from colspace import KernelPairRegressor, PairRegressor
 from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.io import load
@@ -186,3 +186,60 @@ def test_bad_options_and_tables(files):
     pd.read_csv("right.csv").iloc[:5].to_csv("right.csv", index=False)
     few = run("--out", "top.csv", "--bandwidth", 0.3, "--shrinkage", 0, "--drop-unknown", code=1)
     assert "--right has 8 columns" in few.output
+
+
+RIDGE = ["--bandwidth", "0.7", "--alpha", "1,0.5", "--reduction", "none"]
+
+
+def test_kernel_ridge_is_the_default(files):
+    A, B, Y, _ = files
+    result = run("--top", 4, "--out", "top.csv", "--model", "m.skops", *RIDGE)
+    assert "kernel ridge for new-left, no reduction" in " ".join(result.output.split())
+    assert "nearest neighbours" in result.output
+    found = pd.read_csv("top.csv", dtype={"disease": str})
+    model = KernelPairRegressor(bandwidth=0.7, alpha=(1.0, 0.5), reduction=None).fit(A[:40], B, Y[:40])
+    assert list(found["gene"]) == list(model.rank(A[40:], k=4)["right"])
+    assert list(load("m.skops").rank(A[40:], k=4)["right"]) == list(found["gene"])
+    quality = model.held_out_quality(4)
+    assert f"{quality['recall'][0]:.3f}" in result.output
+    run("--out", "known.csv", "--exclude-known", "--probability", "--no-quality", *RIDGE, predict=False)
+    known = pd.read_csv("known.csv", dtype={"disease": str})
+    assert not known["known"].any()
+    assert known["probability"].between(0, 1).all()
+
+
+def test_similarities_in_the_place_of_features(files):
+    A, B, Y, _ = files
+    S, T = A @ A.T, B @ B.T
+    S.iloc[:40, :40].to_csv("s.csv")
+    T.to_csv("t.csv")
+    S.iloc[40:, :40].iloc[:, ::-1].to_csv("n.csv")  # another order of columns
+    usual = ["pairs", "--left-similarity", "s.csv", "--right-similarity", "t.csv", "--links", "links.csv"]
+    options = ["--alpha", "1", "--out", "top.csv", "--top", "3"]
+    result = CliRunner().invoke(colspace, [*usual, "--predict", "n.csv", *options])
+    assert result.exit_code == 0, result.output
+    model = KernelPairRegressor(metric="precomputed", alpha=1.0).fit(S.iloc[:40, :40], T, Y[:40])
+    found = pd.read_csv("top.csv", dtype={"disease": str})
+    assert list(found["gene"]) == list(model.rank(S.iloc[40:, :40], k=3)["right"])
+    S.iloc[40:, 1:40].to_csv("n.csv")
+    result = CliRunner().invoke(colspace, [*usual, "--predict", "n.csv", *options])
+    assert "n.csv has no column of similarities to '000' (1 missing in all)" in " ".join(
+        result.output.split()
+    )
+    result = CliRunner().invoke(colspace, [*usual, "--left", "left.csv", *options])
+    assert "give the left entities by --left (features) or by --left-similarity" in " ".join(
+        result.output.split()
+    )
+
+
+def test_options_of_the_other_method(files):
+    for extra, message in (
+        (("--reduction", "phd"), "--reduction phd goes with --method joint"),
+        (("--method", "joint", "--target", "new-both"), "--target new-both goes with --method ridge"),
+        (("--method", "joint", "--reduction", "none"), "--reduction none goes with --method ridge"),
+        (("--method", "joint", "--alpha", "2"), "goes with --method ridge"),
+    ):
+        assert message in " ".join(run("--out", "top.csv", *extra, code=1).output.split())
+    judged = run("--out", "top.csv", *[o for o in FIXED if o != "--no-quality"], "--top", 5).output
+    assert "joint reduction" in judged
+    assert "popularity" in judged

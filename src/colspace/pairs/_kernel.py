@@ -25,6 +25,7 @@ _NEAR = 1e3  # in widths; single precision holds distances up to this
 _TILE = 2**20  # numbers of a kernel that stay in the cache while it is made
 LARGE = 4000  # entities of a side from which kernels are in single precision
 TOL = 1e-5  # and weights under this share of their row's largest are dropped
+_TILED = 256  # left entities in one block where the right kernel is sparse
 _FEW = 0.04  # share of weights up to which a sparse kernel is the faster one
 _PROBES = 64  # entities that tell the share
 UNREACHED = 1e-290  # sums of weights up to this have lost their digits to underflow
@@ -174,6 +175,8 @@ class Smoother:
         """Predictions for all pairs of rows of E and F, block by block: rows, columns, scores; ``kept`` is F's kernel."""
         rows = min(_ROWS, max(1, chunk // max(self.links.shape)))
         kept = self.kept_kernel(F, chunk) if kept is None else kept
+        if sparse.issparse(kept):
+            rows = min(rows, _TILED)  # blocks of scores are then what takes time: they stay near the cache
         columns = max(1, chunk // max(self.links.shape[1], rows)) if kept is None else max(1, chunk // rows)
         for i in range(0, len(E), rows):
             sums = self.left_sums(E[i : i + rows])
