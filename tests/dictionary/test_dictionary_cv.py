@@ -105,8 +105,9 @@ def test_wrong_settings(digits, options, message):
 
 
 def test_more_atoms_than_dimensions_are_not_tried(digits):
-    X, y = digits
-    flat = X[:, :20] @ np.linalg.qr(X[:20, :3])[0] @ np.random.default_rng(0).standard_normal((3, 20))
+    _, y = digits
+    rng = np.random.default_rng(0)
+    flat = rng.standard_normal((len(y), 3)) @ rng.standard_normal((3, 20))
     search = Search((2, 3, 4), xi_factors=(1.0,), l2_factors=(1.0,), cv=2).fit(flat, y)
     assert np.isneginf(search.scores_[2]).all()
     assert np.isfinite(search.scores_[:2]).all()

@@ -25,3 +25,30 @@ def check_share(name: str, value: float) -> None:
     if not (is_number(value) and 0 < value < 1):
         msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
         raise ValueError(msg)
+
+
+def check_rank(imputer: Any, width: int) -> int | None:
+    """The number of factors of ``width`` columns that vary; None where it is to be found."""
+    if isinstance(imputer.n_components, str):
+        if imputer.method == "paper" and width > 1:
+            msg = (
+                "n_components='auto' cannot be had with method='paper': the paper has no rule for the number of factors, and compares "
+                "some on hidden cells. Remedies: a number (GridSearchCV compares numbers by score), or method='ep', which finds one"
+            )
+            raise ValueError(msg)
+        if imputer.warm_start:
+            msg = (
+                "warm_start=True starts from the loadings of the last fit, but n_components='auto' starts from many factors anew. "
+                "Remedies: the number found, n_components=model.n_components_, or warm_start=False"
+            )
+            raise ValueError(msg)
+        return None
+    if imputer.n_components >= width:
+        most = (
+            "use 'auto'"
+            if width <= 1
+            else f"use at most {width - 1}" + ", or 'auto'" * (imputer.method == "ep")
+        )
+        msg = f"n_components={imputer.n_components} must be less than the columns that vary, n_features={width}; {most}"
+        raise ValueError(msg)
+    return int(imputer.n_components)

@@ -21,7 +21,7 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
 from ._bend import bent, may_bend
-from ._checks import check_share, is_number, tolerance
+from ._checks import check_rank, check_share, is_number, tolerance
 from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
@@ -225,7 +225,7 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         columns = columns_of(kinds, distinct)
         rows, active = columns.rows(rows), columns.active
         values, own = model_columns(columns, distinct)
-        rank = self._rank(len(own))
+        rank = check_rank(self, len(own))
         table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
         tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
@@ -268,33 +268,6 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
                 stacklevel=2,
             )
         return self
-
-    def _rank(self, width: int) -> int | None:
-        if isinstance(self.n_components, str):
-            if self.method == "paper" and width > 1:
-                msg = (
-                    "n_components='auto' cannot be had with method='paper': the paper has no rule for the number of factors, and compares "
-                    "some on hidden cells. Remedies: a number (GridSearchCV compares numbers by score), or method='ep', which finds one"
-                )
-                raise ValueError(msg)
-            if self.warm_start:
-                msg = (
-                    "warm_start=True starts from the loadings of the last fit, but n_components='auto' starts from many factors anew. "
-                    "Remedies: the number found, n_components=model.n_components_, or warm_start=False"
-                )
-                raise ValueError(msg)
-            return None
-        if self.n_components >= width:
-            msg = (
-                f"n_components={self.n_components} must be less than the columns that vary, n_features={width}; "
-                + (
-                    "use 'auto'"
-                    if width <= 1
-                    else f"use at most {width - 1}" + ", or 'auto'" * (self.method == "ep")
-                )
-            )
-            raise ValueError(msg)
-        return int(self.n_components)
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[LocalRows | DaskRows, Layout]:
         """The table as floats with gaps, and its layout."""

@@ -282,12 +282,8 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
 
     def _is_auto(self) -> bool:
         """Whether "auto" is meant, and no option asks for published moments."""
-        published = (self.whiten, self.shrinkage, self.solver, self.n_selected) != (
-            "full",
-            None,
-            "auto",
-            None,
-        )
+        given = (self.whiten, self.shrinkage, self.solver, self.n_selected)
+        published = given != ("full", None, "auto", None)
         counted = self.n_components in ("moments", "threshold")
         return self.moments == "auto" and not published and not counted
 
