@@ -20,6 +20,7 @@ from colspace import (
     BilinearPairRegressor,
     CopulaImputer,
     JointReduction,
+    KernelPairRegressor,
     PairRegressor,
     PrincipalHessian,
     ReducedRank,
@@ -484,6 +485,7 @@ def links(data):
 PAIRS = [
     PairRegressor(2, shrinkage=0.1, bandwidth=1.0, random_state=0),
     BilinearPairRegressor(2),
+    KernelPairRegressor(bandwidth=1.0, alpha=1.0, reduction=None),
 ]
 
 

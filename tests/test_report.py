@@ -243,3 +243,45 @@ def test_the_commands_write_reports(tmp_path, monkeypatch, fitted):
         assert title in page.text
     for arguments in (["--report", "t.csv"], ["--report", "no/r.html"]):
         assert CliRunner().invoke(colspace, ["reduce", "t.csv", "-y", "y", *arguments]).exit_code == 1
+
+
+def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(120, 4)) + rng.normal(size=(120, 1)), columns=list("abcd"))
+    frame["town"] = rng.choice(["Ulm", "Bonn", "Kiel"], 120)
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    frame.to_csv("t.csv", index=False)
+    arguments = [
+        "impute",
+        "t.csv",
+        "--out",
+        "f.csv",
+        "--report",
+        "r.html",
+        "--save",
+        "m.skops",
+        "--seed",
+        "1",
+    ]
+    done = CliRunner().invoke(colspace, arguments)
+    assert done.exit_code == 0, done.output
+    assert "hidden cells" in done.output
+    page = Page((tmp_path / "r.html").read_text())
+    for title in (
+        "Data at a glance",
+        "Quality on hidden cells",
+        "Gaps and reliability",
+        "Filled cells",
+        "How to repeat it",
+    ):
+        assert title in page.text
+    filled = pd.read_csv("f.csv")
+    row, column = np.argwhere(frame[list("abcd")].isna().to_numpy())[0]
+    assert f"{filled.iloc[row, column]:.4g}" in page.text
+    shown = CliRunner().invoke(colspace, ["info", "m.skops"]).output
+    assert "made by colspace impute" in shown
+    assert "hidden cells" in shown
+    done = CliRunner().invoke(colspace, ["apply", "m.skops", "t.csv", "--out", "again.csv"])
+    assert done.exit_code == 0, done.output
+    pd.testing.assert_frame_equal(pd.read_csv("again.csv"), filled)

@@ -12,7 +12,9 @@ __all__ = [
     "DeterminedResponseWarning",
     "HeavyTailWarning",
     "HoleyReduction",
+    "ImputationCheck",
     "JointReduction",
+    "KernelPairRegressor",
     "NumericLabelsWarning",
     "PairRegressor",
     "PrincipalHessian",
@@ -26,7 +28,9 @@ __all__ = [
     "SteinReductionCV",
     "StructuredOLS",
     "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
+    "check_imputation",
     "compare_reductions",
     "load",
     "reduce_rows",
@@ -42,11 +46,15 @@ if TYPE_CHECKING:
     from ._rows import reduce_rows
     from ._validation import ConstantColumnWarning
     from .copula import CopulaImputer
-    from .dictionary import SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
+    from .dictionary import (
+        SupervisedDictionaryClassifier,
+        SupervisedDictionaryClassifierCV,
+        SupervisedDictionaryRegressor,
+    )
     from .factor import SingularCovarianceWarning
     from .io import load, save
-    from .pairs import BilinearPairRegressor, PairRegressor, spectral_features
-    from .quality import ReductionComparison, compare_reductions
+    from .pairs import BilinearPairRegressor, KernelPairRegressor, PairRegressor, spectral_features
+    from .quality import ImputationCheck, ReductionComparison, check_imputation, compare_reductions
     from .reduction import (
         HoleyReduction,
         JointReduction,
@@ -68,10 +76,14 @@ _HOMES = {
     "DeterminedResponseWarning": "_response",
     "NumericLabelsWarning": "_response",
     "SupervisedDictionaryClassifier": "dictionary",
+    "SupervisedDictionaryClassifierCV": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",
     "SingularCovarianceWarning": "factor",
+    "ImputationCheck": "quality",
+    "check_imputation": "quality",
     "compare_reductions": "quality",
     "load": "io",
     "reduce_rows": "_rows",

@@ -99,7 +99,9 @@ def test_topics_equal_the_library(files, texts, name):
         task = make_task(texts, "kind", ["note"], ["age,paid,town"], [])
     train, test = split_rows(task, 0.2, 3)
     encoded = encode(task, train, 2500, "english")
-    model = SupervisedDictionaryClassifier(2, positive=True, covariates=encoded.covariates, random_state=3)
+    model = SupervisedDictionaryClassifier(
+        2, positive=True, xi="topics", covariates=encoded.covariates, random_state=3
+    )
     model.fit(encoded.X, task.y[train])
     ours = scores["scores"]["supervised dictionary"]
     pipeline = load("o/m.skops")
@@ -368,7 +370,7 @@ def test_scores_are_scikit_learns():
         (["d.csv", "-y", "digit", "--drop", "p*"], "no columns are left for the atoms"),
         (["d.csv", "-y", "digit", "-r", "65"], "--components 65"),
         (["d.csv", "-y", "digit", "--xi", "-1"], "--xi must be"),
-        (["d.csv", "-y", "digit", "--xi", "some"], "'some' is neither a number nor one of auto"),
+        (["d.csv", "-y", "digit", "--xi", "some"], "'some' is neither a number nor one of auto, topics"),
         (["d.csv", "-y", "digit", "--threshold", "f1"], "--threshold f1"),
         (["d.csv", "-y", "digit", "--test", "0.005"], "--test 0.005 holds out 1 of 210 rows"),
         (["odd.csv", "-y", "y"], "--label y has 210 distinct values and looks like a number"),
@@ -409,6 +411,12 @@ def test_coefficients_that_cancel_are_noted(images):
     (note,) = cancelled(model)  # sqrt(9 + 9.09 + 0.01) over 0.2
     assert note.startswith("coefficients of atoms 0, 1 cancel (alone they are 21 times as long as their sum)")
     model.coef_ = np.array([[3.0, 3.0, 0.1]])
+    assert cancelled(model) == []
+    model.components_ = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+    model.coef_ = np.array([[1.0, -1.0, 0.0]])
+    (note,) = cancelled(model)  # sqrt(2) over sqrt(.4): two atoms of cosine .8
+    assert "alone they are 2.2 times as long as their sum" in note
+    model.coef_ = np.array([[1.0, -0.3, 0.0]])
     assert cancelled(model) == []
 
 

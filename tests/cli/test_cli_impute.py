@@ -1,3 +1,5 @@
+import datetime
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -230,6 +232,68 @@ def test_constant_columns_warn_in_words(files, frame):
     assert "Remedies: a larger --max-iter" in text
 
 
+def worded(frame):
+    """Words of three levels, days, and an identifier, with gaps and marks for gaps."""
+    table = frame[["who", "a", "b", "c"]].assign(who="no " + frame["who"])
+    full = table["a"].fillna(0)
+    table["word"] = np.array(["red", "green", "blue"], dtype=object)[np.digitize(full, [-0.5, 0.5])]
+    table["day"] = (pd.Timestamp("2020-02-01") + pd.to_timedelta(np.rint(40 * full), unit="D")).dt.strftime(
+        "%Y-%m-%d"
+    )
+    table.loc[::7, "word"] = "refused"
+    table.loc[1::6, "day"] = None
+    table.loc[2::9, "b"] = -99
+    table.loc[5, "who"] = None
+    return table
+
+
+@pytest.mark.parametrize("name", ["w.csv", "w.parquet"])
+def test_words_dates_and_marks_for_gaps(files, frame, name):
+    table = worded(frame)
+    if name.endswith("csv"):
+        table.to_csv(name, index=False)
+    else:
+        table.assign(day=pd.to_datetime(table["day"])).to_parquet(name)
+    result = run(name, "-o", "f.csv", "--na", "-99", "--na", "refused", "--intervals")
+    out = pd.read_csv("f.csv", dtype={"who": str})
+    gone = table["word"] == "refused"
+    assert set(out["word"]) == {"red", "green", "blue"}
+    assert (out["word"][~gone] == table["word"][~gone]).all()
+    assert (out["word__lower"][~gone] == table["word"][~gone]).all()
+    assert not out["word__lower"].isin(["refused"]).any()
+    there = table["day"].notna()
+    days = pd.to_datetime(out["day"])
+    assert days.notna().all()
+    assert (days[there] == pd.to_datetime(table["day"][there])).all()
+    assert days.between(pd.to_datetime(out["day__lower"]), pd.to_datetime(out["day__upper"])).all()
+    if name.endswith("csv"):
+        assert out["day"].str.len().eq(10).all()
+    assert not (out["b"] == -99).any()
+    assert out["who"].isna().sum() == 1  # kept as it is
+    text = " ".join(result.stderr.split())
+    for line in (
+        "taken as nominal: word",
+        "left out (ids, free text): who",
+        "--id or --drop to silence this",
+    ):
+        assert line in text
+    X = table.drop(columns="who").assign(day=pd.to_datetime(table["day"]))
+    model = CopulaImputer(random_state=0, na_values=[-99, "refused"]).fit(X)
+    assert (model.transform(X)["word"] == out["word"]).all()
+
+
+def test_a_mark_that_no_cell_has(files):
+    text = run("t.csv", "-o", "f.csv", *USUAL, "--na", "-99").stderr
+    assert "Note: --na -99 is in no cell of the table" in text
+
+
+def test_draws_of_words(files, frame):
+    worded(frame).to_csv("w.csv", index=False)
+    run("w.csv", "-o", "d.csv", "--draws", "2", "--na", "refused", "--id", "who")
+    for name in ("d-1.csv", "d-2.csv"):
+        assert set(pd.read_csv(name)["word"]) == {"red", "green", "blue"}
+
+
 # ---------------------------------------------------------------------- bad input
 
 
@@ -246,8 +310,14 @@ def test_constant_columns_warn_in_words(files, frame):
         (["t.csv", "-o", "-", "--draws", "2"], "--out - is one stream"),
         (["t.csv", "-o", "f.csv", "--draws", "2", "--intervals"], "choose one"),
         (["t.csv", "-o", "f.csv", "--level", "2"], "--level 2.0 must lie between 0 and 1"),
-        (["t.csv", "-o", "f.csv"], "2 column(s) hold text without an order: 'size' ("),
-        (["t.csv", "-o", "f.csv"], "--kinds 'size=first,second,...' (its levels in order), --drop 'size'"),
+        (
+            ["odd.csv", "-o", "f.csv"],
+            "1 column(s) hold numbers and some text: 'a' ('?'). Remedies: --na '?' where",
+        ),
+        (
+            ["odd.csv", "-o", "f.csv"],
+            "--kinds 'a=nominal' (all are words), --drop 'a' (leave it out), --id 'a'",
+        ),
         (["t.csv", "-o", "f.csv", "--id", "q"], "--id: no column is called 'q'"),
         (["t.csv", "-o", "f.csv", "--drop", "q*"], "--drop matches no column"),
         (["t.csv", "-o", "f.csv", "--drop", "*"], "no columns are left"),
@@ -268,14 +338,18 @@ def test_constant_columns_warn_in_words(files, frame):
             ["t.csv", "-o", "f.csv", *USUAL, "--rank", "7"],
             "--rank 7 must be less than the columns that vary (7)",
         ),
-        (["odd.csv", "-o", "f.csv", *USUAL], "'a' ('?')"),
-        (["odd.csv", "-o", "f.csv", *USUAL], "blank cells such as '?' where they mean missing"),
+        (["t.csv", "-o", "f.csv", *USUAL, "-k", "b=date"], "--kinds b=date is not a kind"),
+        (
+            ["t.csv", "-o", "f.csv", *USUAL[:4], "-k", "size=count"],
+            "'size' cannot be 'count': its values are words",
+        ),
+        (["t.csv", "-o", "f.csv", "-k", "*=id"], "all 9 columns are ids or free text"),
         (["inf.csv", "-o", "f.csv", *USUAL], "column 'a' contains infinity"),
         (["void.csv", "-o", "f.csv", *USUAL], "1 column(s) without an observed value: 'a'"),
         (["void.csv", "-o", "f.csv", *USUAL], "Leave them out with --drop"),
         (["twice.csv", "-o", "f.csv", *USUAL], "column names that stand twice: 'a'"),
         (["few.csv", "-o", "f.csv", "--id", "who", "--id", "town"], "the table has one row"),
-        (["date.parquet", "-o", "f.csv"], "leave it out with --drop, or carry it along with --id"),
+        (["time.parquet", "-o", "f.csv"], "leave it out with --drop, or carry it along with --id"),
         (
             ["ends.csv", "-o", "f.csv", "--intervals", *USUAL],
             "'a__lower' already, which --intervals would add",
@@ -289,7 +363,7 @@ def test_bad_input_is_one_line_and_exit_code_2(files, frame, arguments, message)
     frame.assign(a=np.nan).to_csv("void.csv", index=False)
     frame.assign(a__lower=1.0).to_csv("ends.csv", index=False)
     frame[frame["a"].isna()].head(1)[["who", "a", "b", "town"]].to_csv("few.csv", index=False)
-    frame[["a"]].assign(day=pd.Timestamp("2020-01-01")).to_parquet("date.parquet")
+    frame[["a"]].assign(day=datetime.time(3)).to_parquet("time.parquet")
     (files / "twice.csv").write_text((files / "t.csv").read_text().replace(",b,", ",a,", 1))
     before = (files / "t.csv").read_bytes()
     result = run(*(a.format(files.name) for a in arguments), code=2)

@@ -8,7 +8,7 @@ from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.io import load
 
-FIXED = ["--bandwidth", "0.3", "--shrinkage", "0.1", "--components", "3"]
+FIXED = ["--method", "joint", "--no-quality", "--bandwidth", "0.3", "--shrinkage", "0.1", "--components", "3"]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_writes_what_the_estimator_ranks(files):
     result = run("--top", 4, "--out", "top.csv", "--model", "m.skops", *FIXED)
     found = pd.read_csv("top.csv", dtype={"disease": str})
     expected = PairRegressor(3, bandwidth=0.3, shrinkage=0.1).fit(A[:40], B, Y[:40]).rank(A[40:], k=4)
-    assert list(found.columns) == ["disease", "rank", "gene", "score"]
+    assert list(found.columns) == ["disease", "rank", "gene", "score", "known"]
     assert list(found["disease"]) == list(expected["left"])
     assert list(found["gene"]) == list(expected["right"])
     np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-8)
@@ -56,8 +56,9 @@ def test_writes_what_the_estimator_ranks(files):
 def test_defaults_and_stdout(files):
     result = run("--out", "-", "--top", 2, predict=False)
     assert len(result.stdout.splitlines()) == 1 + 40 * 2
-    assert result.stdout.startswith("disease,rank,gene,score\n000,1,g")
-    assert "8 directions" in result.stderr
+    assert result.stdout.startswith("disease,rank,gene,score,known\n000,1,g")
+    assert "kernel ridge for entries" in result.stderr
+    assert "alternating least squares" in result.stderr
 
 
 def test_observed_links_and_no_scores(files):
@@ -135,7 +136,7 @@ def test_tables_without_names_of_ids(files):
     files[0][:40].rename_axis(None).to_csv("left.csv")
     run("--out", "top.csv", *FIXED)
     found = pd.read_csv("top.csv", dtype=str)
-    assert list(found.columns) == ["left", "rank", "right", "score"]
+    assert list(found.columns) == ["left", "rank", "right", "score", "known"]
     assert found["left"][0] == "040"
 
 

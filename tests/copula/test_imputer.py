@@ -449,8 +449,8 @@ def test_bad_values(mixed, fitted, frame):
     new[0, 10] = -3.0
     with pytest.raises(ValueError, match="limit"):
         fitted.transform(new)
-    with pytest.raises(ValueError, match="word"):
-        CopulaImputer().fit(frame)
+    with pytest.raises(ValueError, match="'word' cannot be 'count': its values are words without an order"):
+        CopulaImputer(kinds={"word": "count"}).fit(frame)
     twice = pd.DataFrame(X[:, :3], columns=["a", "b", "a"])
     with pytest.raises(ValueError, match="twice"):
         CopulaImputer().fit(twice)

@@ -7,6 +7,7 @@ from sklearn.metrics import log_loss
 
 from colspace.dictionary import _losses as losses
 from colspace.dictionary import _objective as obj
+from colspace.dictionary._eliminated import eliminated
 
 N, P, R, Q = 23, 7, 3, 2
 
@@ -180,11 +181,11 @@ def test_eliminated_codes(csr):
     state = state._replace(H=obj.best_codes(problem, state.W))
     assert np.abs(obj.codes_gradient(problem, state)).max() < 1e-12
     at = obj.without_codes(state)
-    value, gradient = obj.eliminated(problem, at)
+    value, gradient = eliminated(problem, at)
     assert value == pytest.approx(obj.objective(problem, state), rel=1e-12)
     for name in obj.Coefficients._fields:
         expected = differences(
-            lambda x, name=name: obj.eliminated(problem, at._replace(**{name: x}))[0], getattr(at, name)
+            lambda x, name=name: eliminated(problem, at._replace(**{name: x}))[0], getattr(at, name)
         )
         np.testing.assert_allclose(getattr(gradient, name), expected, rtol=1e-6, atol=1e-6)
 
@@ -197,7 +198,7 @@ def test_eliminated_codes_of_a_dask_array():
     )
     local = obj.make_problem(problem.X, problem.Y, problem.Z, xi=0.3, l2=0.7, weight=problem.weight)
     at = obj.without_codes(state)
-    for a, b in zip(obj.eliminated(remote, at)[1], obj.eliminated(local, at)[1], strict=True):
+    for a, b in zip(eliminated(remote, at)[1], eliminated(local, at)[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 

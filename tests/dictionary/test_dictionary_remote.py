@@ -47,7 +47,7 @@ OPTIONS = [
     {},
     {"covariates": [3, 7], "class_weight": "balanced"},
     {"fit_intercept": False, "xi": 0.5, "l2": 0.1, "class_weight": {"low": 2.0}},
-    {"positive": True, "covariates": [0]},
+    {"positive": True, "covariates": [0], "solver": "lbfgs"},
 ]
 
 

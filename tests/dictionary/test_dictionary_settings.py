@@ -30,7 +30,11 @@ def test_automatic_terms_are_those_of_the_docstring(digits, weights):
     X, y = digits
     length = np.average(np.sum(X**2, axis=1), weights=weights)
     fit = Classifier(2, class_weight="balanced", random_state=0).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose([fit.xi_, fit.l2_], [np.log(3) / length, 0.01 * length])
+    spread = X - np.average(X, axis=0, weights=weights)
+    inner = np.average(np.sum(spread**2, axis=1), weights=weights)
+    np.testing.assert_allclose([fit.xi_, fit.l2_], [np.log(3) / length, 0.01 * inner])
+    topics = Classifier(2, xi="topics", fit_intercept=False, random_state=0).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose([topics.xi_, topics.l2_], [10 * np.log(3) / length, 0.01 * length])
     even = {k: weights.sum() / (3 * weights[y == k].sum()) for k in (3, 5, 8)}
     same = Classifier(2, class_weight=even, random_state=0).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(same.predict_proba(X), fit.predict_proba(X), atol=1e-3)
@@ -38,7 +42,7 @@ def test_automatic_terms_are_those_of_the_docstring(digits, weights):
     fit = Regressor(2, model="feature").fit(X, two, sample_weight=weights)
     spread = two - np.average(two, axis=0, weights=weights)
     variance = np.average(np.sum(spread**2, axis=1), weights=weights)
-    np.testing.assert_allclose([fit.xi_, fit.l2_], [variance / length, 0.01])
+    np.testing.assert_allclose([fit.xi_, fit.l2_], [variance / length, 0.001])
     fit = Regressor(2, fit_intercept=False).fit(X, two)
     assert np.all(fit.intercept_ == 0.0)
     level = np.mean(np.sum(two**2, axis=1))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -256,6 +257,43 @@ def test_size_of_words_goes_with_weight():
     display = TopicsDisplay(atoms, ["mmm", "mmm", "mmm"], np.array([[1.0]])).plot()
     large, small = (patch.get_path().get_extents() for patch in display.ax_[0].patches)
     assert_allclose(small.width / large.width, 0.5, rtol=0.02)
+
+
+def test_neutral_atoms_and_stability_are_told():
+    atoms, words = np.array([[0.5, 0.1], [0.2, 0.9], [0.3, 0.3]]), ["sea", "sky"]
+    stability = np.array([0.97, 0.5, 1.0])
+    several = np.array([[1.0, -1.0, 0.0], [0.04, -0.03, -0.01], [-0.5, 0.0, 0.5]])
+    display = TopicsDisplay(atoms, words, several, ("x", "y", "z"), stability=stability).plot()
+    titles = {panel.get_title() for panel in display.ax_}
+    assert titles == {
+        "atom 0: x +1, stable 0.97",
+        "atom 1: neutral, stable 0.50",
+        "atom 2: z +0.5, stable 1.00",
+    }
+    frame = display.frame().drop_duplicates("component").set_index("component")
+    assert frame["target"].to_dict() == {0: "x", 1: "neutral", 2: "z"}
+    assert frame["stability"].to_dict() == {0: 0.97, 1: 0.5, 2: 1.0}
+    images = AtomsDisplay(np.ones((3, 2, 2)), several, ("x", "y", "z"), stability=stability).plot()
+    assert {panel.get_title() for panel in images.ax_} == {
+        "atom 0: stable 0.97",
+        "atom 1: neutral, stable 0.50",
+        "atom 2: stable 1.00",
+    }
+    assert images.frame()["stability"].nunique() == 3
+    one = AtomsDisplay(np.ones((2, 2, 2)), np.array([[-2.0], [0.06]]), ("ill",)).plot()
+    assert [panel.get_title() for panel in one.ax_] == ["atom 1: neutral", "atom 0: -2"]
+    assert "stability" not in one.frame()
+    nothing = TopicsDisplay(atoms, words, np.zeros((3, 1))).frame()
+    assert set(nothing["target"]) == {"neutral"}
+
+
+def test_stability_of_an_estimator_is_drawn(two):
+    model, X, y = two
+    measured = clone(model).set_params(n_bootstraps=2).fit(X, y)
+    display = AtomsDisplay.from_estimator(measured, X)
+    assert all("stable" in panel.get_title() for panel in display.ax_)
+    shown = display.frame().set_index("component")["stability"]
+    assert_allclose(shown.sort_index(), measured.stability_)
 
 
 def test_topics_of_signed_atoms_and_of_several_classes():

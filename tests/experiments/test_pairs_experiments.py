@@ -5,11 +5,13 @@ import pytest
 from rich.console import Console
 from scipy import sparse
 
-from colspace import PairRegressor, experiments
+from colspace import KernelPairRegressor, PairRegressor, experiments
 from colspace.datasets import make_pairs
 from colspace.experiments import _demo_pairs
+from colspace.experiments import _pair_rivals as rivals
 from colspace.experiments import pairs_gene_disease as module
 from colspace.metrics import recall_at_k
+from colspace.pairs._similarity import profile_kernel
 from colspace.pairs._tune import Grid, Settings
 
 
@@ -65,9 +67,9 @@ def test_generated_pairs_say_what_is_missing(tiny, tmp_path, monkeypatch):
     assert result.notes[0].startswith("Pairs are generated: no folder with gene_disease.npz")
     with (tmp_path / "pairs-gene-disease.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(result.rows) == 7 * 2 * 2 * 10
+    assert len(rows) == len(result.rows) == 12 * 2 * 2 * 10
     assert (tmp_path / "pairs-gene-disease.png").stat().st_size > 10_000
-    assert result.summary[0]["method"] in ("JDR", "cpHd")
+    assert result.summary[0]["method"] in ("JDR", "cpHd", "JDR + ridge")
     by_name = {
         row["method"]: row for row in result.rows if (row["r"], row["k"], row["positives"]) == (3, 10, "all")
     }
@@ -106,6 +108,46 @@ def test_grid_and_estimator_agree(tiny):
             assert recall_at_k(study.Y[test], model.predict(study.A[test]), 10) == pytest.approx(
                 value, abs=0.01
             )
+
+
+def test_rivals_are_the_estimators():
+    study = small_study(True)
+    train, test = module.partition(120, 0, 0)
+    memory = rivals.Memory(study.A, study.B, study.Y)
+    Y = study.Y[train]
+    scores = rivals.two_step(memory, train, test, (0.7, 2.0, 0.5, 0.5))
+    K, L = (memory.kernel(side, h).astype(float) for side, h in (("left", 0.7), ("right", 0.5)))
+    fitted = KernelPairRegressor(metric="precomputed", alpha=(2.0, 0.5)).fit(K[np.ix_(train, train)], L, Y)
+    np.testing.assert_allclose(scores, fitted.predict(K[np.ix_(test, train)]), rtol=1e-3, atol=1e-5)
+    joint = rivals.joint_ridge(memory, train, test, (0.7, 2.0, 0.5, 0.5, 3, 0.1))
+    model = KernelPairRegressor(
+        bandwidth=(0.7, 0.5), alpha=(2.0, 0.5), reduction="joint", n_components=3, shrinkage=0.1
+    ).fit(study.A[train], study.B, Y)
+    # the unit of the width is the median distance of all diseases there, of the training ones here
+    assert np.corrcoef(joint.ravel(), model.predict(study.A[test]).ravel())[0, 1] > 0.999
+    k = K[np.ix_(test, train)]
+    for share in (0.0, 0.5):
+        P = profile_kernel(sparse.csr_array(Y.T), np.arange(110), np.arange(110))
+        mixed = (1 - share) * L + share * P
+        few = rivals.Memory(study.A, study.B, study.Y)
+        few.kept = {"kernel left": {0.7: K}, "kernel right": {0.5: L}}
+        found = rivals.kronecker(few, train, test, (0.7, 0.5, 0.3, share))
+        U, V = K[np.ix_(train, train)], mixed
+        # K W L + alpha W = Y
+        a, Q = np.linalg.eigh(U)
+        W = (
+            Q
+            @ np.linalg.solve(
+                np.einsum("i,jk->ijk", a, V) + 0.3 * np.eye(110), (Q.T @ Y.toarray())[:, :, None]
+            )[:, :, 0]
+        )
+        assert np.abs(U @ W @ V + 0.3 * W - Y.toarray()).max() < 1e-8
+        np.testing.assert_allclose(found, k @ W @ V, atol=1e-5)
+    three = rivals.near(memory, train, test, (0.7, 3))
+    for i in range(len(test)):
+        order = np.argsort(-k[i])[:3]
+        expected = k[i, order] @ Y[order].toarray() / k[i, order].sum()
+        np.testing.assert_allclose(three[i], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_kernel_of_the_concatenation_by_hand():

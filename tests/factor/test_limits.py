@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.covariance import ledoit_wolf_shrinkage as sklearn_ledoit_wolf
 
 from colspace.factor import (
@@ -124,3 +125,30 @@ def test_ledoit_wolf_with_a_constant_column():
     Z[:, 2] = 0.0
     found = ledoit_wolf_shrinkage(Z.T @ Z / 40, float(np.sum(np.sum(Z**2, axis=1) ** 2)), 40)
     np.testing.assert_allclose(found, sklearn_ledoit_wolf(Z, assume_centered=True))
+
+
+def equal_singular_values():
+    """600 x 300 of rank 214, singular values equal but for rounding."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 214)))[0] for n in (600, 300))
+    return left * (1 + 1e-13 * rng.standard_normal(214)) @ right.T
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_drivers_of_the_svd_stand_in_for_each_other(failing, monkeypatch):
+    """The divide-and-conquer driver fails on some finite matrices; that of the transpose or gesvd does not."""
+    M = equal_singular_values()
+    original, calls = scipy.linalg.svd, []
+
+    def unwilling(A, **options):
+        calls.append((A.shape, options.get("lapack_driver", "gesdd")))
+        if len(calls) <= failing:
+            msg = "SVD did not converge"
+            raise np.linalg.LinAlgError(msg)
+        return original(A, **options)
+
+    monkeypatch.setattr(scipy.linalg, "svd", unwilling)
+    U, s, Vt = svd(M)
+    assert calls == [((600, 300), "gesdd"), ((300, 600), "gesdd"), ((600, 300), "gesvd")][: failing + 1]
+    np.testing.assert_allclose((U * s) @ Vt, M, atol=1e-12)
+    np.testing.assert_allclose(s, np.r_[np.ones(214), np.zeros(86)], atol=1e-10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 from scipy import sparse
 
 from colspace import JointReduction, PairRegressor, stack_blocks
@@ -228,7 +229,7 @@ def test_names_in_names_out(named):
     assert list(scores.index) == list(A.index[70:])
     assert list(scores.columns) == list(B.index)
     top = model.rank(A[70:], k=3)
-    assert list(top.columns) == ["left", "rank", "right", "score"]
+    assert list(top.columns) == ["left", "rank", "right", "score", "known"]
     first = top[top["left"] == "d75"]
     assert list(first["rank"]) == [1, 2, 3]
     best = scores.loc["d75"].sort_values(ascending=False, kind="stable")[:3]
@@ -357,9 +358,11 @@ def test_score_of_the_search_is_recall_averaged_over_k(n_top):
     assert _tune.top_score(scores, rows, columns, n_top) == pytest.approx(recall)
 
 
-def test_other_shrinkages_are_tried_one_step_around_the_best():
-    grid = _tune.Grid((0.3, 0.1), (1.0, 2.0, 3.0, 4.0), (5.0, 6.0, 7.0))
-    assert grid.near(_tune.Settings(0.3, 3.0, 5.0)) == _tune.Grid((0.1,), (2.0, 3.0, 4.0), (5.0, 6.0))
+def test_the_search_begins_in_the_middle_and_knows_all_combinations():
+    grid = _tune.Grid((0.1, 0.3), (0.05, 0.15, 1.0), (0.2,), (10, 25, 50))
+    assert grid.start == (1, 1, 0, 1)
+    assert len(grid.settings) == 18
+    assert grid.settings[-1] == _tune.Settings(0.3, 1.0, 0.2, 50)
 
 
 def test_the_search_holds_out_entities_with_positive_scores_only():
@@ -407,3 +410,19 @@ def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):
     monkeypatch.setattr(_tune, "SAMPLE", 40)
     model = PairRegressor(2).fit(A, B, Y)
     assert 0 < model.cv_results_["mean_score"].max() < 1
+
+
+def test_a_proxy_on_which_a_driver_fails_is_fitted(monkeypatch):
+    A, B, Y, _ = make_pairs(40, 30, 8, 2, rng=0)
+    expected = PairRegressor(2, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y).predict()
+    original = scipy.linalg.svd
+
+    def unwilling(M, lapack_driver="gesdd", **options):
+        if lapack_driver == "gesdd":
+            msg = "SVD did not converge"
+            raise np.linalg.LinAlgError(msg)
+        return original(M, lapack_driver=lapack_driver, **options)
+
+    monkeypatch.setattr(scipy.linalg, "svd", unwilling)
+    found = PairRegressor(2, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y).predict()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -10,10 +10,11 @@ from colspace import JointReduction
 from colspace._blocks import parse_blocks
 from colspace.datasets import make_additive, make_bilinear, make_even
 from colspace.metrics import nsee
-from colspace.reduction._auto import fit_auto, stack
+from colspace.reduction._auto import fit_auto
 from colspace.reduction._auto_linear import learn_ridges, linear_part
 from colspace.reduction._auto_parts import Residuals, moments_part
 from colspace.reduction._auto_rows import RowKeys, RowSample, SamplePlan, standard_norms
+from colspace.reduction._auto_stack import stack
 from colspace.reduction._gradient import fit_kernel, squared_distances, tune_kernel
 from colspace.reduction._ridge import GRID, response_map
 from colspace.reduction._source import Source

@@ -54,6 +54,12 @@ def test_a_column_that_gives_the_label_is_named_and_one_that_halves_it():
     assert "column 5 has one value in every class of y" in text
 
 
+def test_a_column_that_is_y_but_for_rounding_is_named():
+    X, y, rng = table()
+    with pytest.warns(DeterminedResponseWarning, match="column 8 determines y"):
+        JointReduction(1).fit(np.column_stack([X, y + 1e-5 * y.std() * rng.standard_normal(N)]), y)
+
+
 def test_a_column_that_nearly_is_y_is_not_named():
     X, y, rng = table()
     JointReduction(1).fit(np.column_stack([X, y + 1e-3 * rng.standard_normal(N)]), y)

@@ -191,12 +191,13 @@ def test_passes_take_no_new_memory(blocks):
     keys = row_keys(source, parsed, start, 0)
     rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
     forms = (
-        tuple(np.ones((20, 2)) for _ in range(FOLDS)),
-        *(tuple(np.ones(shape) for _ in range(FOLDS)) for shape in ((1, 2), 1)),
+        tuple(np.ones((20, 80)) for _ in range(FOLDS)),  # so many that a buffer of their values would show
+        *(tuple(np.ones(shape) for _ in range(FOLDS)) for shape in ((1, 80), 1)),
     )
     third = PartsPlan(rows, keys, None if blocks is None else BlockPlan(ridges))
     for plan in (start.plan, third, FormPlan(rows, keys, *forms)):
-        plan(X[:20_000], y[:20_000, None])
+        for half in (slice(0, 20_000), slice(20_000, 40_000)):
+            plan(X[half], y[half, None])  # buffers have their size
         tracemalloc.start()
         plan(X[20_000:], y[20_000:, None])
         peak = tracemalloc.get_traced_memory()[1]

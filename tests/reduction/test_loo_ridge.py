@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
@@ -15,8 +16,9 @@ from colspace import (
     StructuredOLS,
 )
 from colspace.factor import SingularCovarianceError, full_whitener, ridge_whitener
-from colspace.reduction._loo import rows_left_out_of
-from colspace.reduction._ridge import GRID
+from colspace.reduction._loo import in_rows, rows_left_out_of
+from colspace.reduction._ridge import GRID, Axes, ridge_paths
+from colspace.reduction._source import all_classes
 
 ALL = [
     SlicedInverse(2, n_slices=4),
@@ -206,6 +208,18 @@ def test_weights_say_how_many_rows_there_are():
     assert rows_left_out_of(np.full(9, 0.1), 0.9) == pytest.approx(9.0)
     assert rows_left_out_of(np.array([1.5, 4.5]), 6.0) == pytest.approx(4.0)
     assert rows_left_out_of(np.array([1.5, 4.0]), 5.5) == pytest.approx(5.5**2 / 18.25)
+    assert rows_left_out_of(np.array([2.0, 3.0, 3.0]), 8.0) == 8.0  # whole numbers, if no multiples of two
+    assert in_rows(None) is None
+    assert_allclose(in_rows(np.array([0.5, 1.0, 1.5])), [1.0, 2.0, 3.0])
+    assert_allclose(in_rows(np.array([2.0, 3.0])), [2.0, 3.0])
+    assert_allclose(in_rows(np.array([1.5, 4.0])).sum(), 5.5**2 / 18.25)
+
+
+def test_ridges_of_huge_variances_are_numbers():
+    axes = Axes(np.arange(2), np.zeros(2), np.eye(2), np.array([1e307, 1e307]))
+    (path,) = ridge_paths([axes], [np.ones((2, 1))], 10.0)
+    assert np.isfinite(path.ridges).all()
+    assert_allclose(path.ridges / 1e300, GRID)
 
 
 def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):
@@ -218,3 +232,26 @@ def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):
     both = [SteinReduction(1, score_model=s).fit(X, some) for s in ("ridge", "gaussian")]
     np.testing.assert_array_equal(both[0].components_, both[1].components_)
     assert both[0].ridge_ == pytest.approx((1 + np.sqrt(5 / 40)) ** 2)
+
+
+@pytest.mark.parametrize("kind", [SlicedInverse, SlicedAverage])
+def test_few_numbers_are_sliced_as_their_labels(kind):
+    """One slice for each value: numbers and labels are one thing, ridge included; more values than slices are not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6))
+    y = np.clip(np.round(1.5 * X[:, 0] + 0.5 * rng.standard_normal(300)) + 3, 0, 6)
+    Y = np.column_stack([y, X[:, 1] + 0.1 * rng.standard_normal(300)])
+    numbers = kind(2, response="numbers").fit(X, y)
+    labels = kind(2).fit(X, y.astype(str))
+    assert numbers.ridge_ == labels.ridge_
+    assert_allclose(np.abs(numbers.components_), np.abs(labels.components_), rtol=1e-8, atol=1e-12)
+    lazy = kind(2, response="numbers").fit(da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=100))
+    assert lazy.ridge_ == pytest.approx(numbers.ridge_)
+    both = kind(2, response="numbers").fit(X, Y)  # seven slices and ten
+    assert both.n_slices_.tolist() == [7, 10]
+
+
+def test_classes_of_a_column_with_gaps():
+    column = np.array([["b"], [None], ["a"], [np.nan], ["b"]], dtype=object)
+    assert all_classes(column, gaps=True) == ["a", "b"]
+    assert all_classes(column, np.array([0.0, 1.0, 1.0, 1.0, 0.0]), gaps=True) == ["a"]

@@ -50,7 +50,7 @@ _DICTIONARY = {
     "n_components": COUNTS,
     "model": (["filter", "feature"], ["both"]),
     "solver": (["auto", "lbfgs", "bcd", "lpgd"], ["sgd"]),
-    "xi": (["auto", 0.0, 0.1, 1.0, 100.0], [-1.0, np.nan, "big"]),
+    "xi": (["auto", "topics", 0.0, 0.1, 1.0, 100.0], [-1.0, np.nan, "big"]),
     "positive": ([True, False], ["yes"]),
     "l1": ([0.0, 0.1], [-0.1, np.inf]),
     "l2": (["auto", 0.0, 0.1], [-0.1]),
@@ -58,6 +58,7 @@ _DICTIONARY = {
     "fit_intercept": ([True, False], [None]),
     "coding": (["refit", "plain", "labels"], ["other"]),
     "dictionary_norm": ([None, 1.0], [0.0, -1.0]),
+    "n_bootstraps": ([0, 0, 2], [-1, 1.5]),
     "max_iter": ([1, 5], [0, -3]),
     "random_state": ([0, None], ["seed"]),
 }
@@ -169,13 +170,13 @@ PLANS = {
     "HoleyReduction": Plan(
         colspace.HoleyReduction,
         {
-            "n_draws": ([2, 3], [0, True]),
+            "n_refits": ([2, 3], [0, True]),
             "imputer": ([colspace.CopulaImputer(1, max_iter=5)], [3]),
             "reducer": ([colspace.ReducedRank(), colspace.SlicedInverse(1)], [3]),
             "random_state": ([0], ["seed"]),
         },
         responses=("numbers", "column"),
-        always={"n_draws": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
+        always={"n_refits": 2, "imputer": colspace.CopulaImputer(1, max_iter=5), "random_state": 0},
     ),
     "CopulaImputer": Plan(
         colspace.CopulaImputer,
@@ -207,6 +208,35 @@ PLANS = {
         always={"max_iter": 10},
         calls=("predict", "predict_proba", "transform", "reconstruct"),
     ),
+    "SupervisedDictionaryClassifierCV": Plan(
+        colspace.SupervisedDictionaryClassifierCV,
+        {
+            **{
+                key: _DICTIONARY[key]
+                for key in (
+                    "model",
+                    "solver",
+                    "positive",
+                    "covariates",
+                    "fit_intercept",
+                    "n_bootstraps",
+                    "max_iter",
+                    "random_state",
+                )
+            },
+            "n_components": ([1, (1,), (1, 2)], [0, True, (0,), (1, 1), "many"]),
+            "xi_factors": ([(1.0,), (0.1, 10.0)], [(0.0,), 1.0, (np.nan,)]),
+            "l2_factors": ([(1.0,)], [(-1.0,), ("a",)]),
+            "cv": ([2, 3], [1, "two"]),
+            "rule": (["one-standard-error", "best"], ["median"]),
+            "coding": (["refit", "plain"], ["labels"]),
+            "class_weight": ([None, "balanced"], ["even", {"z": 1.0}]),
+            "threshold": ([0.5, "youden", "f1"], [0.0, 2.0]),
+        },
+        responses=LABELS,
+        always={"max_iter": 5, "xi_factors": (1.0,)},
+        calls=("predict", "predict_proba", "transform", "reconstruct"),
+    ),
     "SupervisedDictionaryRegressor": Plan(
         colspace.SupervisedDictionaryRegressor,
         _DICTIONARY,
@@ -226,6 +256,27 @@ PLANS = {
         },
         always={"n_components": 1},
         calls=("predict", "rank", "transform"),
+        pairs=True,
+    ),
+    "KernelPairRegressor": Plan(
+        colspace.KernelPairRegressor,
+        {
+            "target": (["new-left", "new-right", "new-both", "entries"], ["new"]),
+            "metric": (["gaussian", "linear", ("gaussian", "cosine")], ["euclidean", (), {"top": "linear"}]),
+            "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
+            "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),
+            "reduction": (["auto", None, "joint", "pca"], ["cca"]),
+            "n_components": (["auto", 1], [0, 99]),
+            "shrinkage": (["auto", 0.1, 1.0], [-1, 2.0]),
+            "n_landmarks": (["auto", None, 3], [0]),
+            "impute": ([False], ["yes"]),
+            "calibrate": ([False, True], ["yes"]),
+            "cv": ([2, 3], [1, 99]),
+            "n_top": ([1, 5], [0]),
+        },
+        always={"reduction": None},
+        calls=("predict", "rank"),
         pairs=True,
     ),
     "BilinearPairRegressor": Plan(

@@ -21,6 +21,7 @@ from colspace import (
     BilinearPairRegressor,
     CopulaImputer,
     JointReduction,
+    KernelPairRegressor,
     PairRegressor,
     PrincipalHessian,
     ReducedRank,
@@ -326,6 +327,15 @@ PAIRS = [
     pytest.param(lambda: PairRegressor(2, shrinkage=0.1, bandwidth=0.5), id="PairRegressor"),
     pytest.param(lambda: PairRegressor(2, reduction="pca", bandwidth=0.5), id="PairRegressor pca"),
     pytest.param(lambda: BilinearPairRegressor(2, tol=1e-12, max_iter=5000), id="BilinearPairRegressor"),
+    pytest.param(
+        lambda: KernelPairRegressor(bandwidth=1.0, alpha=0.5, reduction=None), id="KernelPairRegressor"
+    ),
+    pytest.param(
+        lambda: KernelPairRegressor(
+            bandwidth=1.0, alpha=0.5, reduction="joint", n_components=2, shrinkage=0.1
+        ),
+        id="KernelPairRegressor joint",
+    ),
 ]
 
 

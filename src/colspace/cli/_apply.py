@@ -118,7 +118,7 @@ def fill(
     encoding: str | None,
 ) -> list[Any]:
     """The filled table, with intervals, or draws of it; cells that are there stay as they are written."""
-    from ..copula._imputer import check_share
+    from ..copula._checks import check_share
     from ._cells import read_cells
 
     check_share("level", level)
@@ -154,8 +154,8 @@ def _framed(values: Any, like: Any) -> Any:
 def partners(model: Any, header: Mapping[str, Any], table: str, top: int, encoding: str | None) -> Any:
     """The best partners of new left entities, whose ids are in the first column."""
     from ..io._source import open_source
-    from .pairs import _entities
+    from ._pairs_tables import entities
 
-    A = _entities(open_source(table), "TABLE", encoding)
+    A = entities(open_source(table), "TABLE", encoding)
     wanted = header["about"].get("left_columns")
     return model.rank(A[match_columns(list(A.columns), wanted, header["n_features"])], k=top)

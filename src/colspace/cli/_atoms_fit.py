@@ -95,7 +95,7 @@ def encode_more(encoded: Encoded, task: Task, rows: NDArray[np.intp]) -> Any:
     return sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
 
 
-def cancelled(model: Any, limit: float = 2.5) -> list[str]:
+def cancelled(model: Any, limit: float = 1.5) -> list[str]:
     """A note where coefficients of a filter model cancel: sqrt(sum b_k² ||w_k||²) beyond ``limit`` times ||sum b_k w_k||."""
     from ..displays._dictionary import dictionary_of
 
@@ -111,7 +111,7 @@ def cancelled(model: Any, limit: float = 2.5) -> list[str]:
     named = ", ".join(str(k) for k in np.flatnonzero(parts[worst] > parts[worst].max() / 3))
     note = (
         f"coefficients of atoms {named} cancel (alone they are {ratio[worst]:.2g} times as long as their sum): they share "
-        f"words or columns and say little one by one; a larger --xi (now {model.xi_:.2g}) keeps atoms apart"
+        f"words or columns and say little one by one; another --xi (now {model.xi_:.2g}) or fewer --components may keep atoms apart"
     )
     return [note]
 
@@ -223,7 +223,12 @@ def write_tables(model: Any, encoded: Encoded, task: Task, out: Path) -> list[Pa
         tables["atoms.csv"] = atoms
     else:
         tables["topics.csv"] = TopicsDisplay(
-            raw.atoms, raw.names, scaled.coefficients, raw.targets, n_words=_WORDS_WRITTEN
+            raw.atoms,
+            raw.names,
+            scaled.coefficients,
+            raw.targets,
+            n_words=_WORDS_WRITTEN,
+            stability=raw.stability,
         ).frame()
     bars = [
         CoefficientsDisplay(labels, kinds, np.concatenate([d.coefficients, d.covariates]), d.targets).frame()

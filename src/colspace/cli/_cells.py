@@ -17,6 +17,7 @@ from ..io._text import layout_of
 
 _TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
 _WHOLE = r"\s*[+-]?\d+\s*"
+_DATE = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
 
 
 class _Every(frozenset[str]):
@@ -28,15 +29,31 @@ class _Every(frozenset[str]):
 
 @dataclass(frozen=True)
 class Cells:
-    """Values of a table, and for text files the cells as they are written."""
+    """Values of a table, and for text files the cells as they are written; ``original`` is what had values that stand for gaps."""
 
     values: Any
     text: Any
+    original: Any = None
 
     def without(self, columns: Sequence[str]) -> Cells:
         """The other columns."""
         kept = [name for name in self.values if name not in set(columns)]
-        return Cells(self.values[kept], None if self.text is None else self.text[kept])
+        text, original = (None if part is None else part[kept] for part in (self.text, self.original))
+        return Cells(self.values[kept], text, original)
+
+    def with_gaps(self, marks: Sequence[str], columns: Sequence[str]) -> Cells:
+        """Cells that are one of ``marks``, as text or as a number, as gaps; warns of a mark that no cell is."""
+        values = self.values.copy()
+        for mark in marks:
+            found = 0
+            for name in columns:
+                gone = _is_mark(self.values[name], mark)
+                found += int(gone.sum())
+                if gone.any():
+                    values[name] = values[name].mask(gone)
+            if not found:
+                warnings.warn(f"--na {mark} is in no cell of the table", stacklevel=2)
+        return replace(self, values=values, original=self.values)
 
     def as_numbers(self, columns: Sequence[str], levels: Sequence[str]) -> Cells:
         """Text taken for numbers and truth values where all cells are; columns with ``levels`` for numbers only."""
@@ -52,7 +69,7 @@ class Cells:
 
     def filled(self, table: Any, *, as_text: bool) -> Any:
         """All columns, those of ``table`` from there; observed cells as they were written when ``as_text``."""
-        out = self.values.copy()
+        out = (self.values if self.original is None else self.original).copy()
         for name in table:
             out[name] = self.column(name, table[name], as_text=as_text)
         if as_text and self.text is not None:
@@ -128,6 +145,9 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
         return text.astype(np.float64)
     if truth and seen.isin(list(_TRUTH)).all():
         return text.map(_TRUTH).astype("boolean")
+    if seen.str.fullmatch(_DATE).all():
+        dates = pd.to_datetime(text, errors="coerce", format="ISO8601")
+        return text if dates.isna().sum() > text.isna().sum() else dates
     if pd.to_numeric(seen, errors="coerce").isna().any():
         return text
     there = text.notna().to_numpy()
@@ -155,8 +175,31 @@ def _spelled(values: Any, text: Any, new: Any) -> Any:
         there = np.isin(values.to_numpy()[~gaps], new.to_numpy()[gaps])
         seen, written = seen[there], written[there]
     known = dict(zip(seen[::-1], written[::-1], strict=True))
-    out[gaps] = [known.get(value, str(value)) for value in new.to_numpy(dtype=object)[gaps]]
+    out[gaps & new.isna().to_numpy()] = None
+    gaps = gaps & new.notna().to_numpy()
+    filled = new.to_numpy(dtype=object)[gaps]
+    if new.dtype.kind == "M":
+        between = next((cell[10] for cell in written if len(cell) > 10), "")
+        shown = [day.isoformat(sep=between or " ") for day in new[gaps]]
+        out[gaps] = shown if between else [day[:10] for day in shown]
+    else:
+        out[gaps] = [known.get(value, str(value)) for value in filled]
     return out
+
+
+def _is_mark(column: Any, mark: str) -> Any:
+    """Which cells are a mark, as they are written or as a number."""
+    import pandas as pd
+
+    number = pd.to_numeric(pd.Series([mark]), errors="coerce").iloc[0]
+    dtype = column.dtype
+    if pd.api.types.is_bool_dtype(dtype) or dtype.kind in "Mm":
+        return pd.Series(False, index=column.index)
+    if pd.api.types.is_numeric_dtype(dtype):
+        return (column == number).fillna(False).astype(bool)
+    text = column.astype(object)
+    same = text.map(lambda cell: isinstance(cell, str) and cell.strip() == mark).astype(bool)
+    return same if pd.isna(number) else same | (pd.to_numeric(text, errors="coerce") == number).fillna(False)
 
 
 # ---------------------------------------------------------------------- kinds
@@ -224,27 +267,27 @@ def _reads_as_gap(word: str) -> bool:
     return bool(pd.read_csv(table, skip_blank_lines=False)["x"].isna().all())
 
 
-def refuse_text(X: Any, kinds: dict[str, Any]) -> None:
-    """Name all columns of text and of categories without an order at once, with what can be done."""
+def refuse_mixtures(X: Any, kinds: dict[str, Any]) -> None:
+    """Name all columns of text most of whose values are numbers at once, with what can be done."""
     import pandas as pd
 
-    bad, numbers = [], ""
+    bad = []
     for name in X:
         column = X[name]
-        unordered = isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.ordered
-        seen = list(dict.fromkeys(column.dropna())) if unordered or _is_text(column) else []
-        if not isinstance(kinds.get(name, ""), str) or not any(isinstance(value, str) for value in seen):
+        if name in kinds or not _is_text(column):
             continue
-        odd = pd.Series(seen)[pd.to_numeric(pd.Series(seen), errors="coerce").isna()].tolist()
-        bad.append(f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' if len(odd) > 3 else ''})")
-        if 2 * len(odd) < len(seen):
-            numbers = f"; blank cells such as {odd[0]!r} where they mean missing"
+        seen = pd.Series(list(dict.fromkeys(column.dropna())), dtype=object)
+        odd = seen[pd.to_numeric(seen, errors="coerce").isna()].tolist()
+        if 0 < 2 * len(odd) < len(seen):
+            bad.append((name, odd))
     if bad:
+        listed = ", ".join(
+            f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' * (len(odd) > 3)})" for name, odd in bad[:5]
+        )
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        first = bad[0].split("'")[1]
+        name, odd = bad[0]
         msg = (
-            f"{len(bad)} column(s) hold text without an order: {', '.join(bad[:5])}{more}. Remedies: "
-            f"--kinds '{first}=first,second,...' (its levels in order), --drop '{first}' (leave it out), "
-            f"--id '{first}' (keep it as it is){numbers}"
+            f"{len(bad)} column(s) hold numbers and some text: {listed}{more}. Remedies: --na '{odd[0]}' where it means "
+            f"missing, --kinds '{name}=nominal' (all are words), --drop '{name}' (leave it out), --id '{name}' (keep it as it is)"
         )
         raise ValueError(msg)

@@ -77,10 +77,9 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 )
 @click.option(
     "--xi",
-    type=_NumberOr(float, "auto"),
-    default="auto",
-    show_default=True,
-    help="Weight of the reconstruction against that of the labels; auto lets both count alike.",
+    type=_NumberOr(float, "auto", "topics"),
+    show_default="topics with --text, else auto",
+    help="Weight of the reconstruction against that of the labels; auto lets both count alike, topics is ten times that.",
 )
 @click.option(
     "--model",
@@ -134,6 +133,13 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     help="Share of rows held out for the scores, equal texts together; 0 fits all rows.",
 )
 @click.option(
+    "--bootstraps",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Fits to rows drawn with replacement, which tell how stable each atom is.",
+)
+@click.option(
     "--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Iterations at most."
 )
 @click.option(
@@ -169,6 +175,7 @@ def command(
     words: int,
     stop_words: str,
     share: float,
+    bootstraps: int,
     max_iter: int,
     seed: int,
     out: Path,
@@ -219,13 +226,14 @@ def command(
     model = SupervisedDictionaryClassifier(
         components,
         model=kind,
-        xi=xi,
+        xi=xi if xi is not None else "topics" if task.texts else "auto",
         positive=not free,
         l1=l1,
         covariates=encoded.covariates or None,
         class_weight=None if class_weight == "none" else class_weight,
         threshold=threshold,
         max_iter=max_iter,
+        n_bootstraps=bootstraps,
         random_state=seed,
     )
     y = task.y[train]
@@ -349,7 +357,9 @@ def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:
     from ..displays._dictionary import dictionary_of
 
     found = dictionary_of(model, encoded.X, encoded.names)
-    topics = TopicsDisplay(found.atoms, found.names, found.coefficients, found.targets, n_words=8).frame()
+    topics = TopicsDisplay(
+        found.atoms, found.names, found.coefficients, found.targets, n_words=8, stability=found.stability
+    ).frame()
     table = Table(
         caption="coefficients are times the standard deviation of what they multiply", caption_justify="left"
     )
@@ -358,8 +368,13 @@ def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:
     if several:
         table.add_column("for class")
     table.add_column("coefficient" if several else f"for {escape(found.targets[0])}", justify="right")
+    stable = found.stability is not None
+    if stable:
+        table.add_column("stable", justify="right")
     table.add_column("leading words" if task.texts else "leading columns", overflow="fold")
     for (atom, target, value), group in topics.groupby(["component", "target", "coefficient"], sort=False):
         first = [str(atom), escape(str(target))] if several else [str(atom)]
-        table.add_row(*first, f"{value:+.2f}", escape(", ".join(group["word"])))
+        shown = f"{value:+.2f}" if several or target != "neutral" else f"neutral {value:+.2f}"
+        last = [f"{group['stability'].iloc[0]:.2f}"] if stable else []
+        table.add_row(*first, shown, *last, escape(", ".join(group["word"])))
     console.print(table)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files, encoding_option, given_command, report_option
 from ._group import one_line_errors
 from ._words import in_options, warnings_on_stderr
 from .reduce import _distinct, _NumberOr
@@ -28,6 +28,8 @@ _DROP = {
 _PHRASES = (
     (r"kinds\['(.*?)'\]='(.*?)'", r"--kinds \1=\2"),
     (r"kinds=\{'(.*?)': \[levels in order\]\}", r"--kinds '\1=first,second,...'"),
+    (r"kinds=\{'(.*?)': '(\w+)'\}", r"--kinds '\1=\2'"),
+    ("'id' or dropping it to silence this", "--id or --drop to silence this"),
     ("levels in order as a list", "levels in order with commas"),
     (r"^kinds gives", "--kinds gives"),
     (r"The 'n_components' parameter of \w+", "--rank"),
@@ -55,13 +57,15 @@ def _words(text: str) -> str:
 
 
 @contextmanager
-def _warnings_in_words() -> Iterator[None]:
+def _warnings_in_words() -> Iterator[list[str]]:
+    told: list[str] = []
     with warnings_on_stderr("Warning"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield
-    with warnings_on_stderr("Warning"):
+        yield told
+    with warnings_on_stderr("Warning") as lines:
         for each in caught:
             warnings.warn(_words(str(each.message)), each.category, stacklevel=2)
+    told += lines
 
 
 @click.command("impute")
@@ -88,8 +92,16 @@ def _warnings_in_words() -> Iterator[None]:
     "given",
     multiple=True,
     metavar="COLUMN=KIND",
-    help="Kind of a column (continuous, ordinal, binary, count, lower, upper, two-sided), or its levels in order as in "
-    "size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+    help="Kind of a column (continuous, ordinal, binary, nominal, count, lower, upper, two-sided, id), or its levels in order as "
+    "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+)
+@click.option(
+    "--na",
+    "marks",
+    multiple=True,
+    callback=_distinct,
+    metavar="VALUE",
+    help="Value that stands for a gap, such as -99 or refused; repeatable.",
 )
 @click.option(
     "--method",
@@ -123,8 +135,15 @@ def _warnings_in_words() -> Iterator[None]:
     "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
 )
 @click.option(
+    "--check/--no-check",
+    default=True,
+    help="How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample. [default: on]",
+)
+@click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of start and draws."
 )
+@click.option("--save", "saved", metavar="FILE", help="Write the fitted model here (.skops).")
+@report_option
 @encoding_option
 @one_line_errors(_words, _WrongUse)
 def command(
@@ -134,36 +153,42 @@ def command(
     level: float,
     rank: Any,
     given: tuple[str, ...],
+    marks: tuple[str, ...],
     method: str,
     ids: tuple[str, ...],
     drop: tuple[str, ...],
     clip: bool,
     draws: int | None,
     max_iter: int,
+    check: bool,
     seed: int,
+    saved: str | None,
+    report: str | None,
     encoding: str | None,
 ) -> None:
-    """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no and levels in one table.
+    """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
 
     TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Empty cells, NA, NaN, null,
-    None and N/A are gaps. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
+    None and N/A are gaps, and what --na names. Ids and free text are kept as they are. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
     as they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
       colspace impute survey.csv --out filled.csv --id respondent \\
-          --kinds income=low,middle,high --kinds 'q_*=ordinal' --intervals
+          --kinds income=low,middle,high --kinds 'q_*=ordinal' --na -99 --intervals
       colspace impute survey.csv --out draw.parquet --draws 20
     """
     from .._blocks import parse_columns
     from ..copula import CopulaImputer
-    from ..copula._imputer import check_share
+    from ..copula._checks import check_share
     from ..io import write_table
-    from ._cells import fit_levels, parse_kinds, read_cells, refuse_text
+    from ._cells import fit_levels, parse_kinds, read_cells, refuse_mixtures
 
     check_share("level", level)
     targets = _targets(out, draws, intervals)
-    check_files([table], tables=[("--out", target) for target in targets])
+    check_files(
+        [table], tables=[("--out", target) for target in targets], models=[("--save", saved)], report=report
+    )
     with warnings_on_stderr("Note"):
         cells = read_cells(table, encoding)
     names = list(cells.values)
@@ -176,17 +201,20 @@ def command(
         msg = "no columns are left beside those of --id and --drop"
         raise ValueError(msg)
     kinds = parse_kinds(given, columns)
+    if marks:
+        with warnings_on_stderr("Note"):
+            cells = cells.with_gaps(marks, columns)
     cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
     kinds = fit_levels(kinds, cells)
     X = cells.values[columns]
-    refuse_text(X, kinds)
+    refuse_mixtures(X, kinds)
     with_gaps = [name for name in X if X[name].isna().any()]
     ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if intervals else []
     for clash in [name for name in ends if name in cells.values]:
         msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
         raise ValueError(msg)
     as_text = not str(targets[0]).lower().endswith((".parquet", ".pq"))
-    if not with_gaps:
+    if not with_gaps and saved is None and report is None:
         for target in targets:
             write_table(cells.filled(X, as_text=as_text), target)
         click.echo(f"no gaps: wrote the table as it is to {', '.join(targets)}", err=True)
@@ -200,19 +228,61 @@ def command(
         random_state=seed,
         verbose=True,
     )
-    with _warnings_in_words():
+    with _warnings_in_words() as notes:
         model.fit(X)
     lower, upper = model.interval(X, level)
+    used = [name for name, kind in zip(X, model.kinds_, strict=True) if kind != "id"]
+    whole = model.transform(X)
     if draws is None:
-        filled = cells.filled(model.transform(X), as_text=as_text)
-        for name in with_gaps if intervals else ():
+        filled = cells.filled(whole[used], as_text=as_text)
+        for name in [name for name in with_gaps if name in used] if intervals else ():
             for end, bound in (("lower", lower), ("upper", upper)):
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
         write_table(filled, targets[0])
     else:
         for target, drawn in zip(targets, model.sample(X, draws, random_state=seed), strict=True):
-            write_table(cells.filled(drawn, as_text=as_text), target)
-    _print_summary(_summary(model, X, lower, upper, level), targets)
+            write_table(cells.filled(drawn[used], as_text=as_text), target)
+    summary = _summary(model, X, lower, upper, level)
+    if check:
+        from ..quality import check_imputation
+
+        summary["quality"] = check_imputation(model, X, level=level, random_state=seed).plain()
+    if saved is not None:
+        from ..io import save
+
+        save(model, saved, about=_about(summary, table, seed))
+    if report is not None:
+        from ..report import write_report
+        from ..report._imputation import imputation_report
+
+        page = imputation_report(
+            model,
+            X,
+            source=Path(table).name,
+            summary=summary,
+            filled=whole,
+            lower=lower,
+            upper=upper,
+            quality=summary.get("quality"),
+            notes=notes,
+            command=given_command(),
+        )
+        write_report(page, report)
+    _print_summary(summary, targets, {"model": saved, "report": report})
+
+
+def _about(summary: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+    """What a saved model says of the fit."""
+    told = {
+        "command": "impute",
+        "table": Path(table).name,
+        "rows": summary["shape"][0],
+        "gaps": sum(row["gaps"] for row in summary["rows"]),
+        "kinds": summary["kinds"],
+        "factors": summary["rank"],
+        "seed": seed,
+    }
+    return told | ({"hidden_cells": summary["quality"]} if "quality" in summary else {})
 
 
 def _targets(out: str, draws: int | None, intervals: bool) -> list[str]:
@@ -243,12 +313,12 @@ def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[s
     rows = []
     for name, kind in zip(X, model.kinds_, strict=True):
         gaps = X[name].isna().to_numpy()
-        if not gaps.any():
+        if not gaps.any() or kind == "id":
             continue
         width = np.nan
-        if kind not in ("ordinal", "binary", "constant"):
-            ends = np.quantile(X[name][~gaps].astype(float), [0.5 - level / 2, 0.5 + level / 2])
-            found = (upper[name].astype(float) - lower[name].astype(float))[gaps]
+        if kind not in ("ordinal", "binary", "nominal", "constant"):
+            ends = np.quantile(_floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
+            found = (_floats(upper[name]) - _floats(lower[name]))[gaps]
             width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
         rows.append(
             {
@@ -265,6 +335,9 @@ def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[s
     return {
         "shape": X.shape,
         "rows": rows,
+        "kinds": {
+            kind: [n for n, k in zip(X, model.kinds_, strict=True) if k == kind] for kind in model.kinds_
+        },
         "reliability": sum(row["gaps"] * row["reliability"] for row in known) / total if total else np.nan,
         "level": level,
         "rank": model.n_components_,
@@ -272,7 +345,12 @@ def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[s
     }
 
 
-def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
+def _floats(column: Any) -> Any:
+    """Numbers of a column; dates in some unit."""
+    return (column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float)
+
+
+def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -307,9 +385,18 @@ def _print_summary(summary: dict[str, Any], targets: list[str]) -> None:
         rest = rows[_MOST:]
         table.add_row(f"and {len(rest)} more columns", "", str(sum(row["gaps"] for row in rest)), "", "", "")
     console.print(table)
+    for kind, names in summary["kinds"].items():
+        some = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+        word = "left out (ids, free text)" if kind == "id" else f"taken as {kind}"
+        console.print(f"{word}: {escape(some)}", soft_wrap=True)
     console.print(
         f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
     )
+    if "quality" in summary:
+        console.print(escape(summary["quality"]["sentence"]), soft_wrap=True)
     for target in targets[:1] if targets[0] != "-" else ():
         more = f" to {targets[-1]}" if len(targets) > 1 else ""
         console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)
+    for what, path in others.items():
+        if path is not None:
+            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)

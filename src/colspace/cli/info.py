@@ -10,6 +10,7 @@ from ._group import one_line_errors
 from ._words import in_options
 
 _SHOWN = 12
+_APART = ("command", "quality", "hidden_cells")  # shown otherwise than as they are
 
 
 @click.command("info")
@@ -55,7 +56,9 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
         lines.append(f"{len(columns):,} columns: {', '.join(columns[:_SHOWN])}{more}")
     elif found["n_features"] is not None:
         lines.append(f"{found['n_features']:,} columns without names")
-    lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in ("command", "quality")]
+    lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in _APART]
+    if isinstance(about.get("hidden_cells"), dict):
+        lines.append(str(about["hidden_cells"].get("sentence", "")))
     lines.append(
         f"format {found['format']}, "
         + ", ".join(f"{name} {version}" for name, version in found["versions"].items())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 
 import click
 
 from ._files import check_files, encoding_option
 from ._group import one_line_errors
+from ._pairs_tables import entities, links_of, open_tables, similarities
 from ._words import in_options, warnings_on_stderr
 from .reduce import _NumberOr, _ParamType
 
@@ -19,6 +19,11 @@ _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
     ("duplicates='sum', 'max' or 'mean'", "--duplicates sum, max or mean"),
     (r"colspace\.CopulaImputer can fill them: .*", "colspace impute can fill them."),
+    (
+        r"\(also profile, n_components and shrinkage where they are used\)",
+        "(also --components and --shrinkage)",
+    ),
+    (r"Give bandwidth and alpha as numbers", "Give --bandwidth and --alpha as numbers"),
     (r"bandwidth and shrinkage as numbers", "--bandwidth and --shrinkage as numbers"),
     (r"a smaller cv, or", "more links, or"),
     (r"\bbandwidth=", "--bandwidth "),
@@ -61,10 +66,14 @@ class _Widths(_ParamType):
 
 
 @click.command("pairs")
+@click.option("--left", metavar="TABLE", help="Left entities: id in the first column, then features.")
+@click.option("--right", metavar="TABLE", help="Right entities, likewise.")
 @click.option(
-    "--left", required=True, metavar="TABLE", help="Left entities: id in the first column, then features."
+    "--left-similarity",
+    metavar="TABLE",
+    help="In the place of --left: id in the first column, then the similarity to each left entity.",
 )
-@click.option("--right", required=True, metavar="TABLE", help="Right entities, likewise.")
+@click.option("--right-similarity", metavar="TABLE", help="In the place of --right, likewise.")
 @click.option(
     "--links",
     required=True,
@@ -75,39 +84,64 @@ class _Widths(_ParamType):
     "--predict",
     "new",
     metavar="TABLE",
-    help="Left entities to find partners for, as --left; without it, those of --left.",
+    help="Left entities to find partners for, as --left or --left-similarity; without it, those of --left.",
+)
+@click.option(
+    "--target",
+    type=click.Choice(["new-left", "new-right", "new-both", "entries"]),
+    help="What is tuned for: partners of left or right entities without links, of two such, or further links.  "
+    "[default: new-left with --predict, else entries]",
 )
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Partners of each entity.")
+@click.option("--exclude-known", is_flag=True, help="Leave out pairs that are in --links.")
+@click.option(
+    "--probability", is_flag=True, help="Add probabilities of a link, calibrated on held-out pairs."
+)
 @click.option(
     "-o", "--out", required=True, help="Write them here (.csv, .tsv, .parquet, - for CSV on stdout)."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["ridge", "joint"]),
+    default="ridge",
+    show_default=True,
+    help="Kernel ridge regression, or joint reduction and kernel regression.",
 )
 @click.option(
     "-r",
     "--components",
     type=click.IntRange(1),
-    help="Directions per side.  [default: 10, or the number of features if smaller]",
+    help="Directions per side.  [default: found by ridge; 10, or the number of features, by joint]",
 )
 @click.option(
     "--reduction",
-    type=click.Choice(["joint", "pca", "phd", "cphd", "sols"]),
-    default="joint",
+    type=click.Choice(["auto", "none", "joint", "pca", "phd", "cphd", "sols"]),
+    default="auto",
     show_default=True,
-    help="How coordinates are found.",
+    help="How coordinates are found, if at all.",
 )
 @click.option(
     "--bandwidth",
     type=_Widths(),
     default="auto",
     show_default=True,
-    help="Kernel widths, left and right, relative to the median distance; auto cross-validates.",
+    help="Kernel widths, left and right, relative to the median distance; auto tunes.",
+)
+@click.option(
+    "--alpha",
+    type=_Widths(),
+    default="auto",
+    show_default=True,
+    help="Ridges, left and right; auto tunes.",
 )
 @click.option(
     "--shrinkage",
     type=_NumberOr(float, "auto"),
     default="auto",
     show_default=True,
-    help="Weight of the identity in the correlations of the features; auto cross-validates.",
+    help="Weight of the identity in the correlations of the features; auto tunes.",
 )
+@click.option("--impute", is_flag=True, help="Fill gaps in features.")
 @click.option("--observed", is_flag=True, help="Pairs that are not in --links are unknown instead of zero.")
 @click.option("--drop-unknown", is_flag=True, help="Leave out links with ids that no table has.")
 @click.option(
@@ -117,6 +151,7 @@ class _Widths(_ParamType):
     show_default=True,
     help="What to do with links that stand twice.",
 )
+@click.option("--no-quality", is_flag=True, help="Do not judge the model on held-out entities.")
 @click.option("--model", metavar="FILE", help="Save the fitted model (.skops).")
 @encoding_option
 @click.option(
@@ -124,19 +159,28 @@ class _Widths(_ParamType):
 )
 @one_line_errors(_words)
 def command(
-    left: str,
-    right: str,
+    left: str | None,
+    right: str | None,
+    left_similarity: str | None,
+    right_similarity: str | None,
     links: str,
     new: str | None,
+    target: str | None,
     top: int,
+    exclude_known: bool,
+    probability: bool,
     out: str,
+    method: str,
     components: int | None,
     reduction: str,
     bandwidth: Any,
+    alpha: Any,
     shrinkage: Any,
+    impute: bool,
     observed: bool,
     drop_unknown: bool,
     duplicates: str,
+    no_quality: bool,
     model: str | None,
     encoding: str | None,
     seed: int,
@@ -144,25 +188,33 @@ def command(
     """Rank the partners of entities by their features and the links of others.
 
     Tables are CSV, TSV, Parquet or Arrow files or pipes. Ids are text, and written as they are, also those that a
-    spreadsheet would run as a formula. Absent links count as zero, so any list of links will do.
+    spreadsheet would run as a formula. Absent links count as zero, so any list of links will do. What is found is
+    judged on entities left out, beside popularity, nearest neighbours and, for further links, a factorisation.
 
     \b
     Example:
       colspace pairs --left diseases.csv --right genes.csv --links links.csv \\
           --predict new_diseases.csv --top 20 --out top.csv
     """
-    check_files([left, right, links, new], tables=[("--out", out)], models=[("--model", model)])
+    given = {
+        "--left": left,
+        "--left-similarity": left_similarity,
+        "--right": right,
+        "--right-similarity": right_similarity,
+        "--links": links,
+        "--predict": new,
+    }
+    check_files(list(given.values()), tables=[("--out", out)], models=[("--model", model)])
     from ..io import save, write_table
     from ..io._tables import check_encoding
-    from ..pairs import PairRegressor, link_matrix
+    from ..pairs import link_matrix
     from ..pairs._features import check_features
 
-    sources = _open({"--left": left, "--right": right, "--links": links, "--predict": new})
+    sources = open_tables(given)
     check_encoding(list(sources.values()), encoding)
     with warnings_on_stderr("Note"):
-        A, B = (_entities(sources[what], what, encoding) for what in ("--left", "--right"))
-        wanted = A if new is None else _entities(sources["--predict"], "--predict", encoding, A)
-        ids, scores = _links(sources["--links"], encoding)
+        A, B, wanted, metric = _sides(sources, encoding)
+        ids, scores = links_of(sources["--links"], encoding)
         Y = link_matrix(
             *ids,
             scores,
@@ -171,128 +223,157 @@ def command(
             unknown="drop" if drop_unknown else "raise",
             duplicates=duplicates,
         )
-    check_features(wanted, "left")  # before a long search
-    r = components if components is not None else min(10, A.shape[1], B.shape[1])
-    estimator = PairRegressor(
-        r,
-        reduction=reduction,
-        bandwidth=bandwidth,
-        shrinkage=shrinkage,
-        n_top=max(top, 10),
-        random_state=seed,
-    )
+    if wanted is not None and metric["left"] != "precomputed" and not impute:
+        check_features(wanted, "left")  # before a long search
+    settings = {
+        "reduction": reduction,
+        "components": components,
+        "alpha": alpha,
+        "bandwidth": bandwidth,
+        "shrinkage": shrinkage,
+        "impute": impute,
+        "calibrate": probability,
+        "n_top": max(top, 10),
+        "random_state": seed,
+    }
+    target = target or ("entries" if wanted is None else "new-left")
+    estimator = _estimator(method, target, metric, settings, min(A.shape[1], B.shape[1]))
+    mask = "observed" if observed else None
     with warnings_on_stderr("Warning", _words):
-        estimator.fit(A, B, Y, "observed" if observed else None)
+        estimator.fit(A, B, Y, mask)
+        quality = None if no_quality else _quality(estimator, A, B, Y, mask, min(top, len(B)))
     if top > len(B):
         click.echo(
             f"Note: --top {top} is more than the {len(B)} right entities; all of them are ranked", err=True
         )
-    ranked = estimator.rank(wanted, k=min(top, len(B)))
+    ranked = estimator.rank(wanted, k=min(top, len(B)), exclude_known=exclude_known)
     names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
-    if not any(name in ("rank", "score") or name.startswith("Unnamed: ") for name in names.values()):
+    fixed = ("rank", "score", "known", "probability")
+    if not any(name in fixed or name.startswith("Unnamed: ") for name in names.values()):
         ranked = ranked.rename(columns=names)
     write_table(ranked, out)
     if model is not None:
         save(estimator, model)
-    _print_report(estimator, Y, ranked, len(wanted), out, model)
+    count = len(A if wanted is None else wanted)
+    _print_report(estimator, Y, ranked, count, out, model, quality, min(top, len(B)))
 
 
-def _open(paths: dict[str, str | None]) -> dict[str, Any]:
-    """Sources of the tables that are given."""
-    from ..io._source import open_source
-
-    for what, path in paths.items():
-        if path == "-":
-            msg = f"{what} is read from a file or a pipe, not from standard input; name one"
+def _sides(sources: dict[str, Any], encoding: str | None) -> tuple[Any, Any, Any, Any]:
+    """Tables of both sides and of the entities to rank, and their metrics."""
+    found, metric = {}, {}
+    for side in ("left", "right"):
+        features, given = f"--{side}", f"--{side}-similarity"
+        if (features in sources) == (given in sources):
+            msg = f"give the {side} entities by {features} (features) or by {given}, one of them"
             raise ValueError(msg)
-    return {what: open_source(path) for what, path in paths.items() if path is not None}
+        metric[side] = "precomputed" if given in sources else "gaussian"
+        read = similarities if given in sources else entities
+        what = given if given in sources else features
+        found[side] = read(sources[what], what, encoding)
+    wanted = None
+    if "--predict" in sources:
+        like = found["left"]
+        if metric["left"] == "precomputed":
+            wanted = similarities(sources["--predict"], "--predict", encoding, like.index)
+        else:
+            wanted = entities(sources["--predict"], "--predict", encoding, like)
+    return found["left"], found["right"], wanted, metric
 
 
-def _read_ids(source: Any, what: str, count: int, encoding: str | None) -> Any:
-    """A table whose first columns are ids, kept as text."""
-    from ..io._tables import read_source
+def _estimator(method: str, target: str, metric: Any, given: dict[str, Any], most: int) -> Any:
+    """The model that the options describe."""
+    from ..pairs import KernelPairRegressor, PairRegressor
 
-    path = source.path
-    names = [str(c) for c in _flat(read_source(source, encoding=encoding)).columns]
-    if len(names) < count + (what != "--links"):
-        needs = "two columns of ids" if what == "--links" else "a column of ids and columns of features"
-        msg = f"{path} has {len(names)} column(s); {what} needs {needs}"
-        raise ValueError(msg)
-    frame = _flat(read_source(source, text=names[:count], gaps=False, encoding=encoding))
-    for name in names[:count]:
-        ids = frame[name].astype(str).str.strip()
-        gaps = int((frame[name].isna() | (ids == "")).sum())
-        if gaps:
-            msg = f"{gaps} id(s) are missing in column {name!r} of {path}; give every row one"
+    reduction = given.pop("reduction")
+    components, alpha = given.pop("components"), given.pop("alpha")
+    if method == "ridge":
+        if reduction not in ("auto", "none", "joint", "pca"):
+            msg = f"--reduction {reduction} goes with --method joint; kernel ridge takes auto, none, joint or pca"
             raise ValueError(msg)
-        padded = int((ids != frame[name].astype(str)).sum())
-        if padded:
-            warnings.warn(
-                f"{path}: spaces around {padded} id(s) of {name!r} are left out", UserWarning, stacklevel=2
-            )
-        frame[name] = ids
-    return frame
-
-
-def _flat(frame: Any) -> Any:
-    """Labels of rows, which Parquet files keep, as the first column."""
-    index = frame.index
-    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.name is None
-    return frame if plain else frame.reset_index()
-
-
-def _entities(source: Any, what: str, encoding: str | None, like: Any = None) -> Any:
-    """Features with the ids as index; columns in the order of ``like``."""
-    path = source.path
-    frame = _read_ids(source, what, 1, encoding)
-    frame = frame.set_index(str(frame.columns[0]))
-    twice = list(frame.index[frame.index.duplicated()].unique())
-    if twice:
-        msg = f"{len(twice)} id(s) stand twice in {path}, e.g. {twice[0]!r}; keep one row of each"
+        return KernelPairRegressor(
+            target,
+            metric=metric,
+            alpha=alpha,
+            reduction=None if reduction == "none" else reduction,
+            n_components="auto" if components is None else components,
+            **given,
+        )
+    if target not in ("new-left", "entries"):
+        msg = f"--target {target} goes with --method ridge; joint reduction and kernel regression is for new left entities"
         raise ValueError(msg)
-    frame.columns = [str(c) for c in frame.columns]
-    if like is None:
-        return frame
-    missing = [c for c in like.columns if c not in frame.columns]
-    if missing:
-        msg = f"{path} has no column {missing[0]!r}, which --left has ({len(missing)} missing in all)"
+    if reduction == "none":
+        msg = "--reduction none goes with --method ridge; give joint, pca, phd, cphd or sols"
         raise ValueError(msg)
-    return frame[list(like.columns)]
+    if alpha != "auto":
+        msg = f"--alpha {alpha} is a ridge, and goes with --method ridge"
+        raise ValueError(msg)
+    kinds = set(metric.values())
+    if len(kinds) > 1:
+        msg = "--method joint takes features of both sides or similarities of both; use --method ridge"
+        raise ValueError(msg)
+    return PairRegressor(
+        components if components is not None else min(10, most),
+        metric="precomputed" if kinds == {"precomputed"} else "features",
+        reduction="joint" if reduction == "auto" else reduction,
+        **given,
+    )
 
 
-def _links(source: Any, encoding: str | None) -> tuple[tuple[list[str], list[str]], Any]:
-    """Ids of both sides and scores, or None."""
+def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
+    """Held-out quality, free from the tuning: by the formulas of kernel ridge, or by fits to thirds of the entities."""
+    if hasattr(estimator, "held_out_quality"):
+        return estimator.held_out_quality(k)
+    if estimator.metric == "precomputed" or mask is not None:
+        return None
     import pandas as pd
+    from sklearn.base import clone
 
-    path = source.path
-    frame = _read_ids(source, "--links", 2, encoding)
-    if frame.shape[1] > 3:
-        msg = f"{path} has {frame.shape[1]} columns; links have a left id, a right id and at most one score"
-        raise ValueError(msg)
-    scores = None
-    if frame.shape[1] == 3:
-        column = frame.iloc[:, 2]
-        if not pd.api.types.is_numeric_dtype(column):
-            msg = f"scores in column {frame.columns[2]!r} of {path} are not numbers, e.g. {str(column.iloc[0])!r}"
-            raise ValueError(msg)
-        scores = column.to_numpy(dtype=float)
-    return (list(frame.iloc[:, 0]), list(frame.iloc[:, 1])), scores
+    from ..metrics import average_precision_by_entity, recall_at_k
+    from ..pairs import HeldOutEntities, PairTable
+
+    found: dict[str, list[tuple[float, float]]] = {}
+    for train, test in HeldOutEntities(3, random_state=0).split(PairTable(A, B, Y)):
+        scores = (
+            clone(estimator).set_params(calibrate=False).fit(A.iloc[train], B, Y[train]).predict(A.iloc[test])
+        )
+        popular = Y[train].sum(axis=0)
+        for name, each in (("joint reduction", scores.to_numpy()), ("popularity", [popular] * len(test))):
+            pair = recall_at_k(Y[test], each, k), average_precision_by_entity(Y[test], each)
+            found.setdefault(name, []).append((float(pair[0]), float(pair[1])))
+    return pd.DataFrame(
+        [
+            {
+                "method": name,
+                "recall": sum(p[0] for p in values) / 3,
+                "average precision": sum(p[1] for p in values) / 3,
+            }
+            for name, values in found.items()
+        ]
+    )
 
 
-def _print_report(estimator: Any, Y: Any, ranked: Any, n: int, out: str, model: str | None) -> None:
+def _print_report(
+    estimator: Any, Y: Any, ranked: Any, n: int, out: str, model: str | None, quality: Any, top: int
+) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(stderr=out == "-", highlight=False)
-    left, right = estimator.bandwidth_["left"], estimator.bandwidth_["right"]
+    share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
     console.print(
-        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({100 * Y.nnz / (Y.shape[0] * Y.shape[1]):.2f} % of pairs); "
-        f"{estimator.reduction} reduction to {estimator.n_components} directions, shrinkage {estimator.shrinkage_:g}, "
-        f"bandwidths {left:g} and {right:g} of the median distance"
+        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {_settings(estimator)}"
     )
+    if quality is not None:
+        notes = f"recall at {top}" if "recall" in quality else "error: root mean squared"
+        table = Table(title=f"Held out, free from the tuning ({notes})", title_justify="left")
+        for column in quality.columns:
+            table.add_column(column, justify="left" if column == "method" else "right")
+        for row in quality.itertuples(index=False):
+            table.add_row(row[0], *(f"{value:.3f}" for value in row[1:]))
+        console.print(table)
     table = Table(title=f"{n} entities ranked; the first of them", title_justify="left")
-    first, _, second, _ = ranked.columns
+    first, _, second = ranked.columns[:3]
     table.add_column(escape(str(first)))
     table.add_column(escape(f"best {second}, with score"))
     for name in list(dict.fromkeys(ranked[first]))[:_SHOWN]:
@@ -303,3 +384,21 @@ def _print_report(estimator: Any, Y: Any, ranked: Any, n: int, out: str, model: 
     for what, path in (("partners", out if out != "-" else None), ("model", model)):
         if path is not None:
             console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+
+
+def _settings(estimator: Any) -> str:
+    """The settings found, in words."""
+    left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
+    widths = f"bandwidths {left:g} and {right:g} of the median distance"
+    if not hasattr(estimator, "alpha_"):
+        return (
+            f"{estimator.reduction} reduction to {estimator.n_components_} directions, shrinkage {estimator.shrinkage_:g}, "
+            f"{widths}"
+        )
+    front = "no reduction"
+    if estimator.reduction_ is not None:
+        front = f"{estimator.reduction_} reduction to {estimator.n_components_} directions"
+    a, b = (estimator.alpha_[side] for side in ("left", "right"))
+    shares = [estimator.profile_[side] for side in ("left", "right")]
+    profiles = f", links' own kernel {shares[0]:g} and {shares[1]:g}" if any(shares) else ""
+    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}"

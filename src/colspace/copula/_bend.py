@@ -34,15 +34,20 @@ def may_bend(nonlinear: bool | str, method: str, correlation: str, rows: Any) ->
     return not why
 
 
-def bent(rows: LocalRows | DaskRows, model: CopulaModel, random_state: Any, *, screen: bool) -> CopulaModel:
-    """The model with corrections; as it is where ``screen`` finds nothing that bends, or nothing pays."""
+def bent(
+    rows: LocalRows | DaskRows, model: CopulaModel, random_state: Any, *, screen: bool, apart: Any = None
+) -> CopulaModel:
+    """The model with corrections; as it is where ``screen`` finds nothing that bends, or nothing pays.
+
+    Columns ``apart`` are not corrected.
+    """
     if not isinstance(rows, LocalRows) or len(model.columns) < 2:
         return model
     rng = generator(random_state)  # of its own: what the fit has drawn stays as it is
     X, weight = distinct_rows(*sampled(rows.X, rows.weight, rng))
-    if screen and not screen_table(X, model, weight, rng).curved:
+    if screen and not screen_table(X, model, weight, rng, apart).curved:
         return model
-    return replace(model, curved=learn_curved(X, model, weight, rng))
+    return replace(model, curved=learn_curved(X, model, weight, rng, apart))
 
 
 def sampled(X: Array, weight: Array | None, rng: np.random.Generator) -> tuple[Array, Array | None]:

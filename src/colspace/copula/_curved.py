@@ -289,14 +289,18 @@ def hidden(laws: RowLaws, model: CopulaModel, cells: Index, table: Array, missin
 # ---------------------------------------------------------------------- learning
 
 
-def learn_curved(X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator) -> Curved | None:
-    """Corrections that pay outside the bag, or None where there are none."""
+def learn_curved(
+    X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator, apart: Any = None
+) -> Curved | None:
+    """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none."""
     p = X.shape[1]
     w = np.ones(len(X)) if weight is None else weight
     known = known_rows(X, model.state.chain, model.columns, model.labels)
     laws = row_laws(known, model)
     table, missing = latent_table(known, model)
     cells = {j: where for j, where in by_column(known.rows) if len(where) >= FEWEST}
+    if apart is not None:
+        cells = {j: where for j, where in cells.items() if not apart[j]}
     tried = set(cells)
     rounds: list[tuple[Bend, ...]] = []
     told: list[dict[int, Array]] = []

@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 15  # places in trees that are followed at once
 class Forest:
     """Nodes of all trees: at a node go ``left`` where the feature is at most the threshold, else ``right``.
 
-    A leaf leads to itself. ``roots`` are the first nodes, ``value`` is what leaves say.
+    A leaf leads to itself. ``roots`` are the first nodes, ``value`` is what leaves say: a number each, or a row of them.
     """
 
     feature: NDArray[np.int32]
@@ -35,7 +35,8 @@ class Forest:
 
     def __call__(self, X: Array) -> Array:
         """Mean over the trees, row by row."""
-        out = np.empty(len(X))
+        many = self.value.shape[1:]
+        out = np.empty((len(X), *many))
         size, p = len(self.roots), X.shape[1]
         step = max(1, _AT_ONCE // size)
         for a in range(0, len(X), step):
@@ -49,7 +50,7 @@ class Forest:
                 new = np.where(low, self.left[at], self.right[at])
                 node[on] = new
                 on = on[self.left[new] != new]
-            out[a : a + step] = self.value[node].reshape(n, size).mean(axis=1)
+            out[a : a + step] = self.value[node].reshape(n, size, *many).mean(axis=1)
         return out
 
 
@@ -65,20 +66,21 @@ def grow(
     rng: np.random.Generator,
     worth: Callable[[Array], bool] = lambda _: True,
     leaf: int = 1,
+    splits: int = _SPLITS,
 ) -> tuple[Forest, Array] | None:
-    """A forest that tells y from X, and its prediction of every row by the trees that have not seen the row.
+    """A forest that tells y (a column, or several) from X, and its prediction of every row by the trees that have not seen the row.
 
     Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
-    ``leaf`` is the least number of rows in a leaf.
+    ``leaf`` is the least number of rows in a leaf, ``splits`` the number of columns that a split looks at, at most.
     """
     from sklearn.tree import ExtraTreeRegressor
 
     n, p = X.shape
     table = _single(X)
-    trees, total, count = [], np.zeros(n), np.zeros(n)
+    trees, total, count = [], np.zeros(y.shape), np.zeros((n, *[1] * (y.ndim - 1)))
     size = min(n, _BAG)
-    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= _SPLITS else _SPLITS / p
-    mean = np.average(y, weights=weight)
+    leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= splits else splits / p
+    mean = np.average(y, axis=0, weights=weight)
     for number in range(TREES):
         if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
             return None
@@ -90,7 +92,7 @@ def grow(
         )
         tree.fit(table[seen], y[seen], w, check_input=False)
         trees.append(tree.tree_)
-        total[rest] += tree.tree_.predict(table[rest])[:, 0]
+        total[rest] += tree.tree_.predict(table[rest])[..., 0]
         count[rest] += 1
     return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
 
@@ -108,7 +110,7 @@ def as_arrays(trees: list[Any]) -> Forest:
                 np.where(leaf, np.inf, tree.threshold),
                 root + np.where(leaf, self, tree.children_left),
                 root + np.where(leaf, self, tree.children_right),
-                tree.value[:, 0, 0],
+                tree.value[:, 0, 0] if tree.n_outputs == 1 else tree.value[:, :, 0],
             )
         )
     feature, threshold, left, right, value = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,10 +21,14 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import check_weights
 from ._bend import bent, may_bend
+from ._checks import check_share, is_number, tolerance
+from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula
 from ._full import drawn_tables, point_model, training_table, unseen_of
 from ._kinds import check_seen, choose_kinds, orders_of
+from ._levels import LevelsMixin
+from ._nominal import learn_words
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
 from ._predict import (
@@ -35,12 +40,19 @@ from ._predict import (
     row_log_likelihood,
     within,
 )
-from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
+from ._table import (
+    Layout,
+    decode_table,
+    encode_table,
+    float_table,
+    learn_layout,
+    read_table,
+)
 
 Array = NDArray[np.float64]
 
 
-class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     r"""Fill the gaps of a table of any mixture of kinds by a low-rank Gaussian copula.
 
     Every column is a monotone function of a latent normal one, and those share a few factors:
@@ -68,8 +80,11 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sparse; the fitted model keeps a copy of such a table). "full": predictions by the posterior mean of that matrix, too.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
-        share of values at the limit); a list of levels in order makes a column of strings ordinal. Columns that
-        are not named are found automatically; ``kinds_`` shows them.
+        share of values at the limit), "nominal" (levels without an order: text, categories, codes) and "id" (left out and passed on as
+        it is); a list of levels in order makes a column of strings ordinal. Columns that are not named are found
+        automatically, and ids and free text among them named in a warning; ``kinds_`` shows all.
+    na_values : scalar, list of scalars, or mapping of columns to those, default=None
+        Values that stand for gaps, beside None, NaN, NA and NaT: -99, or {"income": [-99, "refused"]}.
     clip : bool, default=False
         Keep imputations of continuous columns inside the observed range.
     tol : float or None, default=None
@@ -95,7 +110,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     loadings_ : ndarray (n_features, n_components)
-        W, with W'W diagonal and decreasing.
+        W, with W'W diagonal and decreasing. A nominal column has a row for each class of levels, an id none: see ``latent_names_``.
     components_ : ndarray (n_components, n_features)
         W'.
     noise_variance_ : ndarray (n_features,)
@@ -111,7 +126,12 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     rank_ : int
         Factors that can be told from noise; fewer than ``n_components_`` where more of them predict hidden cells better.
     nonlinear_gain_ : ndarray (n_features,)
-        Share of the copula's absolute error outside the bag that the correction takes away; 0 where there is none.
+        Share of the copula's absolute error (nominal columns: of the Brier score of hidden cells) that the correction takes away
+        outside the bag; 0 where there is none.
+    levels_ : dict
+        Levels of the columns that have them.
+    latent_names_ : tuple
+        The column of each row of ``loadings_``.
     n_iter_ : int
         Iterations of all rounds.
 
@@ -142,6 +162,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "noise": [StrOptions({"column", "common"})],
         "correlation": [StrOptions({"auto", "full", "factors"})],
         "kinds": [str, Mapping],
+        "na_values": "no_validation",
         "clip": ["boolean"],
         "nonlinear": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
@@ -160,6 +181,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noise: str = "column",
         correlation: str = "auto",
         kinds: str | Mapping[Any, Any] = "auto",
+        na_values: Any = None,
         clip: bool = False,
         nonlinear: bool | str = "auto",
         tol: float | None = None,
@@ -174,6 +196,7 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.noise = noise
         self.correlation = correlation
         self.kinds = kinds
+        self.na_values = na_values
         self.clip = clip
         self.nonlinear = nonlinear
         self.tol = tol
@@ -204,34 +227,39 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bends = may_bend(self.nonlinear, self.method, self.correlation, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
-        active = np.array([kind != "constant" for kind in kinds])
-        rank = self._rank(int(active.sum()))
-        table = training_table(self.correlation, rows, active, self.method)
-        tol = self.tol or _tolerance(self.method, kinds, rank)
+        columns = columns_of(kinds, distinct)
+        rows, active = columns.rows(rows), columns.active
+        values, own = model_columns(columns, distinct)
+        rank = self._rank(len(own))
+        table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
+        tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
         start = last[active] if last is not None and len(last) == len(active) else None
+        learn = partial(
+            fit_copula,
+            values=values,
+            kinds=own,
+            labels=columns.each(layout.labels),
+            method=self.method,
+            common=self.noise == "common",
+            tol=tol,
+            max_iter=self.max_iter,
+            rng=self.random_state,
+        )
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
-            model = fit_copula(
-                rows := rows if active.all() else rows.columns(np.flatnonzero(active)),
-                [d for d, keep in zip(distinct, active, strict=True) if keep],
-                [k for k, keep in zip(kinds, active, strict=True) if keep],
-                [name for name, keep in zip(layout.labels, active, strict=True) if keep],
-                n_components=rank,
-                method=self.method,
-                common=self.noise == "common",
-                tol=tol,
-                max_iter=self.max_iter,
-                rng=self.random_state,
-                start=start,
-                tick=advance,
-            )
+            model = learn(rows, n_components=rank, start=start, tick=advance)
         if bends:
-            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto")
-        self._store(model, layout, kinds, active, distinct)
+            apart = columns.grouped if columns.groups else None
+            model = bent(rows, model, self.random_state, screen=self.nonlinear == "auto", apart=apart)
+        self._store(model, layout, columns, distinct)
         self._unseen = unseen_of(model)
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._point = point_model(model, table, self._unseen, self.correlation, self.random_state)
-        self.unseen_pairs_ = named(self._unseen, model.labels)
+        again = partial(learn, n_components=model.factors.rank, start=model.factors.W)
+        self._words = learn_words(rows, self._point, columns, again, self.random_state, forests=bends)
+        for group, known in zip(columns.groups, self._words, strict=True):
+            self.nonlinear_gain_[group.column] = known.gain
+        self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
         warn_unseen(self.unseen_pairs_)
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
             last, what = model.traces[-1], "W" if self.method == "paper" else "W W'"
@@ -272,11 +300,13 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[LocalRows | DaskRows, Layout]:
         """The table as floats with gaps, and its layout."""
-        orders = orders_of(self.kinds)
+        told = {"orders": orders_of(self.kinds), "kinds": self.kinds, "na_values": self.na_values}
         if is_dask(X):
-            layout = learn_layout(X, orders)
+            layout = learn_layout(X, **told)
+            warn_left_out(layout, self.kinds)
             return dask_rows(X, check_weights(sample_weight, X), layout), layout
-        values, layout = read_table(X, orders, min_rows=1 if sample_weight is not None else 2)
+        values, layout = read_table(X, **told, min_rows=1 if sample_weight is not None else 2)
+        warn_left_out(layout, self.kinds)
         validate_data(clone(self), X, reset=True, skip_check_array=True)  # names that scikit-learn refuses
         weight = check_weights(sample_weight, values)
         if weight is not None and weight.sum() < 2 and np.count_nonzero(weight) < 2:
@@ -291,10 +321,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self,
         model: CopulaModel,
         layout: Layout,
-        kinds: tuple[str, ...],
-        active: NDArray[np.bool_],
+        columns: Columns,
         distinct: Any,
     ) -> None:
+        kinds, active = columns.kinds, columns.active
         f, p = model.factors, len(kinds)
         self.n_features_in_ = p
         names = layout.names
@@ -302,9 +332,11 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._model, self._layout, self._active = model, layout, active
+        self._model, self._layout, self._columns = model, layout, columns
         self._seen = tuple(  # of numbers nothing is asked that needs all their values
-            column.values if kind in ("ordinal", "binary", "constant") else column.values[:0].copy()
+            column.values
+            if kind in ("ordinal", "binary", "nominal", "constant")
+            else column.values[:0].copy()
             for column, kind in zip(distinct, kinds, strict=True)
         )
         self.kinds_ = kinds
@@ -312,10 +344,10 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
         self.nonlinear_gain_ = np.zeros(p)
         if model.curved is not None:
-            self.nonlinear_gain_[active] = model.curved.gain
-        self.loadings_ = np.zeros((p, f.rank))
+            self.nonlinear_gain_[columns.direct] = model.curved.gain[columns.place]
+        self.loadings_ = np.zeros((len(active), f.rank))
         self.loadings_[active] = f.W
-        self.noise_variance_ = np.ones(p)
+        self.noise_variance_ = np.ones(len(active))
         self.noise_variance_[active] = f.noise
 
     @property
@@ -326,63 +358,82 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     @property
     def correlation_(self) -> Array:
         """Latent correlation, n_features x n_features."""
-        f, R = self._point.factors, np.eye(len(self._active))
-        R[np.ix_(self._active, self._active)] = f.W @ f.W.T + np.diag(f.noise)
+        active = self._columns.active
+        f, R = self._point.factors, np.eye(len(active))
+        R[np.ix_(active, active)] = f.W @ f.W.T + np.diag(f.noise)
         return R
 
     # ------------------------------------------------------------------ what is known of the gaps
 
     def transform(self, X: Any) -> Any:
-        """Every gap filled by g(E[z | observed]), its conditional median; same container, names and types as X."""
+        """Every gap filled by g(E[z | observed]), its conditional median (nominal columns: the most probable level).
+
+        Same container, names and types as X. Columns that are left out stay as they are, gaps and all.
+        """
         values, layout = self._encode(X)
-        return decode_table(self._whole(impute(self._part(values), self._point, clip=self.clip)), X, layout)
+        found = self._whole(impute(self._part(values), self._point, clip=self.clip), values)
+        for law in self._levels(values):
+            found[law.rows, law.group.column] = law.value
+        return decode_table(found, X, layout)
 
     def mean(self, X: Any) -> Any:
         """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.
 
-        Levels that are not numbers count 0, 1, 2, ...
+        Levels that are not numbers count 0, 1, 2, ..., dates are days since 1970. Gaps of nominal columns, which have no mean, are NaN.
         """
         values, layout = self._encode(X)
         filled = impute(self._part(values), self._point, clip=self.clip, expected=True)
-        return float_table(self._whole(filled), X, layout)
+        return float_table(self._whole(filled, values), X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
 
-        Both in the container of X; observed cells are their own ends.
+        Both in the container of X; observed cells are their own ends. Both ends of a nominal cell are its most probable level where
+        that has the probability ``level``, and missing elsewhere.
         """
         values, layout = self._encode(X)
         check_share("level", level)
         ends = intervals(self._part(values), self._point, level, clip=self.clip)
-        lower, upper = (decode_table(self._whole(end), X, layout) for end in ends)
+        both = [self._whole(end, values) for end in ends]
+        for law in self._levels(values):
+            for end in both:
+                end[law.rows, law.group.column] = law.value_if(level)
+        lower, upper = (decode_table(end, X, layout) for end in both)
         return lower, upper
 
     def probability_within(self, X: Any, d: float = 0, *, bound: bool = False) -> Any:
         """Probability that each gap's value is within d of its imputation, 1 where observed.
 
-        d counts levels in stepped columns and is in units of x in others. ``bound=True`` gives the lower bound
-        1 - Var[z] / d_j^2 of the paper instead of the model's probability.
+        d counts levels in stepped columns and is in units of x (dates: days) in others; levels of nominal columns are not within any
+        distance of each other. ``bound=True`` gives the lower bound
+        1 - Var[z] / d_j^2 of the paper instead of the model's probability (NaN of nominal columns).
         """
         values, layout = self._encode(X)
         if not (is_number(d) and d >= 0):
             msg = f"d={d!r} must be at least 0: a number of levels, or a distance in units of the column"
             raise ValueError(msg)
-        found = within(self._part(values), self._point, d, bound=bound)
-        return float_table(self._whole(found, 1.0), X, layout)
+        found = self._whole(within(self._part(values), self._point, d, bound=bound), values, 1.0)
+        for law in self._levels(values):
+            found[law.rows, law.group.column] = np.nan if bound else law.top
+        return float_table(found, X, layout)
 
     def reliability(self, X: Any, measure: str = "paper") -> Any:
         """How far each gap's imputation is to be trusted (more is better), NaN where observed.
 
-        "paper": the probability of the imputed level in stepped columns; in others the share of the squared interval
+        "paper": the probability of the imputed level in stepped and nominal columns; in others the share of the squared interval
         lengths of all gaps that is not this one's, over that of the squared imputations. Compare within one of these two.
-        "variance": 1 - Var[z | observed], comparable over all columns.
+        "variance": 1 - Var[z | observed], of nominal columns the explained share of the variance of their indicators, comparable
+        over all columns.
         """
         values, layout = self._encode(X)
         if measure not in ("paper", "variance"):
             msg = f"measure={measure!r} must be 'paper' or 'variance'"
             raise ValueError(msg)
         found = (reliabilities if measure == "paper" else explained)(self._part(values), self._point)
-        return float_table(self._whole(found, np.nan), X, layout)
+        found = self._whole(found, values, np.nan)
+        for law in self._levels(values):
+            found[law.rows, law.group.column] = law.top if measure == "paper" else law.explained
+        return float_table(found, X, layout)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
         """Tables whose gaps are independent draws from their joint law given what is observed.
@@ -399,9 +450,11 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         found = drawn_tables(
             part, self._model, self._table, self._unseen, int(n_samples), rng, clip=self.clip
         )
+        drawn = self._draw_levels(found, values, rng)
         if self._model.curved is not None:
             found = redrawn(found, part, self._model, rng, clip=self.clip)
-        return [decode_table(self._whole(table), X, layout) for table in found]
+        whole = self._with_levels([self._whole(table, values) for table in found], values, drawn)
+        return [decode_table(table, X, layout) for table in whole]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean over rows, by their weights, of the approximate log density of what is observed (more is better); y is ignored.
@@ -435,22 +488,6 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_seen(values, self._seen, self.kinds_, self._layout)
         return values, self._layout
 
-    def _part(self, values: Any) -> Any:
-        """The columns that vary."""
-        return values if self._active.all() else values[:, np.flatnonzero(self._active)]
-
-    def _whole(self, found: Array, constant: float | None = None) -> Array:
-        """All columns: those of the model as found, constant ones with their value, or ``constant``."""
-        if self._active.all():
-            return found
-        out = np.empty((found.shape[0], len(self._active)))
-        out[:, self._active] = found
-        still = ~self._active
-        out[:, still] = [seen[0] for seen, flat in zip(self._seen, still, strict=True) if flat]
-        if constant is not None:
-            out[:, still] = constant
-        return out
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -458,22 +495,3 @@ class CopulaImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _tolerance(method: str, kinds: tuple[str, ...], rank: int | None) -> float:
-    if method == "paper":
-        return 1e-2
-    levels = sum(kind != "continuous" for kind in kinds)
-    return 4e-3 if 2 * levels >= len(kinds) else 2e-3
-
-
-def is_number(value: Any) -> bool:
-    """Whether comparisons with numbers make sense."""
-    return isinstance(value, Real)
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse what is not between 0 and 1."""
-    if not (is_number(value) and 0 < value < 1):
-        msg = f"{name}={value!r} must lie between 0 and 1, e.g. 0.95"
-        raise ValueError(msg)

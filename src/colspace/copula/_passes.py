@@ -260,6 +260,10 @@ class LocalRows:
         """Some of the columns."""
         return replace(self, X=self.X[:, kept])
 
+    def changed(self, function: Callable[[Any], Any]) -> LocalRows:
+        """The table as the function makes it."""
+        return replace(self, X=function(self.X))
+
     def values(self) -> list[Distinct]:
         """Distinct values of every column and their counts, or sums of weights."""
         return distinct_values(self.X, self.weight)
@@ -290,6 +294,12 @@ class DaskRows:
         import dask
 
         return DaskRows(tuple(dask.delayed(LocalRows.columns)(piece, kept) for piece in self.pieces))
+
+    def changed(self, function: Callable[[Any], Any]) -> DaskRows:
+        """The table as the function makes it."""
+        import dask
+
+        return DaskRows(tuple(dask.delayed(LocalRows.changed)(piece, function) for piece in self.pieces))
 
     def values(self) -> list[Distinct]:
         """Distinct values of every column and their counts, or (beyond 10,000) a summary of them."""

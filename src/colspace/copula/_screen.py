@@ -32,13 +32,17 @@ class Screen(NamedTuple):
         return self.products < PRODUCT_LEVEL or self.kernels < KERNEL_LEVEL
 
 
-def screen_table(X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator) -> Screen:
-    """Test residuals of some rows and columns against products, and kernels, of the other columns."""
+def screen_table(
+    X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator, apart: Any = None
+) -> Screen:
+    """Test residuals of some rows and columns, not those ``apart``, against products, and kernels, of the other columns."""
     n, p = X.shape
     columns = np.sort(rng.choice(p, COLUMNS, replace=False)) if p > COLUMNS else np.arange(p)
     most = max(min(ROWS, 2 * PRODUCTS // (len(columns) * (len(columns) + 1))), KERNEL_ROWS)
     rows = np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n)
     residual, normal, latent = residuals(X[rows], model, columns, rng)
+    if apart is not None:
+        residual[:, apart[columns]] = normal[:, apart[columns]] = np.nan
     w = None if weight is None else weight[rows]
     first = product_chance(residual, latent, w)
     if first < PRODUCT_LEVEL:

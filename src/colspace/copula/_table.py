@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -15,20 +14,28 @@ from scipy import sparse
 
 from .._containers import absent, check_unique, not_collected, unmasked, whole_frame
 from .._rows import is_dask
-from ._kinds import (
+from ._codecs import (
+    ID,
+    NOMINAL,
     NUMBERS,
+    WORDS,
     Codec,
     check_logical,
     codec_of,
     column_index,
     first_seen,
+    hollow,
     numbers_of,
     plain,
     refuse_infinity,
     shown,
     sort_of,
     unfit,
+    values_for_gaps,
 )
+from ._dates import dates_like, dates_shown, days_of, days_of_gaps
+from ._decode import as_dtype, level_values, objects, scatter
+from ._kinds import forced_kinds
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -56,16 +63,25 @@ class Layout:
 
 
 def read_table(
-    X: Any, orders: Mapping[Any, Sequence[Any]] | None = None, *, min_rows: int = 1
+    X: Any,
+    orders: Mapping[Any, Sequence[Any]] | None = None,
+    *,
+    kinds: Any = "auto",
+    na_values: Any = None,
+    min_rows: int = 1,
 ) -> tuple[Array | sparse.csr_array, Layout]:
     """A table as floats, and what is needed to read others like it.
 
     Parameters
     ----------
     X : DataFrame (pandas, polars, pyarrow), array-like, or sparse matrix (CSR, CSC, COO)
-        Numbers, booleans and ordered categories. None, NaN, NA and absent cells of a sparse matrix are missing.
+        Numbers, booleans, dates, text and categories. None, NaN, NA, NaT and absent cells of a sparse matrix are missing.
     orders : mapping of column to levels, optional
         Levels in order, for columns whose type does not tell it.
+    kinds : "auto", a kind, or mapping of columns to kinds
+        "id" leaves a column out, any other makes text something else than an id.
+    na_values : scalar, sequence of scalars, or mapping of columns to those, optional
+        Values that are missing.
     min_rows : int
         Fewer rows are refused.
 
@@ -92,7 +108,7 @@ def read_table(
     1    M  2
     2    L  3
     """
-    layout = learn_layout(X, orders)
+    layout = learn_layout(X, orders, kinds=kinds, na_values=na_values)
     rows = _open(X).shape[0]
     if rows < min_rows:
         msg = f"X has n_samples={rows}, but at least {min_rows} rows are needed to learn from; give more rows"
@@ -100,9 +116,16 @@ def read_table(
     return encode_table(X, layout), layout
 
 
-def learn_layout(X: Any, orders: Mapping[Any, Sequence[Any]] | None = None) -> Layout:
+def learn_layout(
+    X: Any,
+    orders: Mapping[Any, Sequence[Any]] | None = None,
+    *,
+    kinds: Any = "auto",
+    na_values: Any = None,
+) -> Layout:
     """The layout of a table; of a Dask collection from its metadata alone."""
-    if is_dask(X):
+    lazy = is_dask(X)
+    if lazy:
         X = X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), X.dtype)
     source = _open(X)
     p = source.shape[1]
@@ -111,7 +134,13 @@ def learn_layout(X: Any, orders: Mapping[Any, Sequence[Any]] | None = None) -> L
         raise ValueError(msg)
     given = {column_index(key, source.names, p): levels for key, levels in (orders or {}).items()}
     labels = range(p) if source.names is None else source.names
-    codecs = [codec_of(source.column(j), label, given.get(j)) for j, label in enumerate(labels)]
+    forced, gaps = forced_kinds(kinds, source.names, p), values_for_gaps(na_values, source.names, p)
+    codecs = []
+    for j, label in enumerate(labels):
+        column = source.column(j)
+        codecs.append(codec_of(column, label, given.get(j), forced.get(j), gaps.get(j, ())))
+        if lazy and codecs[-1].values == NOMINAL and not codecs[-1].levels:
+            raise unfit(column, "text", label)
     return Layout(source.container, source.names, tuple(codecs))
 
 
@@ -127,9 +156,8 @@ def encode_table(X: Any, layout: Layout) -> Array | sparse.csr_array:
     found = _float_frame(source, layout)
     data = source.data if found is None else found
     kind = data.dtype.kind if source.container == "numpy" or found is not None else "O"
-    if kind in "fiub" and {c.values for c in layout.codecs} <= {*NUMBERS} - (
-        {"bool"} if kind != "b" else set()
-    ):
+    plain_numbers = {*NUMBERS} - ({"bool"} if kind != "b" else set())
+    if kind in "fiub" and all(c.values in plain_numbers and not c.gaps for c in layout.codecs):
         values: Array = data.astype(np.float64, copy=False)
         for j in np.flatnonzero(np.isinf(values).any(axis=0))[:1]:
             refuse_infinity(layout.labels[j])
@@ -147,9 +175,10 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
     source = _open(X)
     new = np.asarray(filled, dtype=np.float64)
     if source.container == "sparse":
-        cells = source.data.tocoo()
-        observed = ~np.isnan(cells.data) if cells.data.dtype.kind == "f" else slice(None)
-        out = _as_dtype(new, source.data.dtype)
+        cells = _encode_sparse(source.data, layout).tocoo()  # without cells that stand for gaps
+        kept = source.data.tocsr()[cells.row, cells.col] if cells.nnz else cells.data
+        observed, cells = slice(None), sparse.coo_array((np.asarray(kept).ravel(), cells.coords), cells.shape)
+        out = as_dtype(new, source.data.dtype)
         out[cells.row[observed], cells.col[observed]] = cells.data[observed]
         return out
     if source.container == "numpy":
@@ -163,9 +192,11 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
         return whole
     columns = []
     for j, (codec, label) in enumerate(zip(layout.codecs, layout.labels, strict=True)):
-        where = np.flatnonzero(np.isnan(_encode(source.column(j), codec, label)))
+        if codec.values == ID:
+            continue
+        where = np.flatnonzero(np.isnan(_encode(source.column(j), codec, label)) & ~np.isnan(new[:, j]))
         if len(where):
-            columns.append(_scatter(source.data[:, j], where, new[where, j], codec))
+            columns.append(scatter(source.data[:, j], where, new[where, j], codec))
     return source.data.clone().with_columns(*columns).to_native()
 
 
@@ -178,6 +209,26 @@ def float_table(filled: Any, X: Any, layout: Layout) -> Any:
     if hasattr(X, "index"):
         return nw.get_native_namespace(X).DataFrame(values, index=X.index, columns=X.columns)
     return nw.from_numpy(values, source.data.columns, backend=nw.get_native_namespace(X)).to_native()
+
+
+def levels_of(codec: Codec, seen: Array) -> tuple[Any, ...]:
+    """Levels of a column as people know them, of their values in the table of floats."""
+    if codec.levels:
+        return tuple(codec.levels[int(x)] for x in seen)
+    if codec.values == "date":
+        return tuple(dates_shown(seen.tolist()))
+    return tuple({"bool": bool, "integer": int}.get(codec.values, float)(x) for x in seen.tolist())
+
+
+def level_table(table: Array, levels: tuple[Any, ...], X: Any) -> Any:
+    """Rows x levels: a frame of the library of X, with its index, or the array itself."""
+    source = _open(X)
+    if source.container in ("numpy", "sparse"):
+        return table
+    if hasattr(X, "index"):
+        return nw.get_native_namespace(X).DataFrame(table, index=X.index, columns=list(levels))
+    names = list(map(str, levels))
+    return nw.from_numpy(table, names, backend=nw.get_native_namespace(X)).to_native()
 
 
 # ---------------------------------------------------------------------- containers
@@ -207,7 +258,9 @@ class _Source:
 
 def _float_frame(source: _Source, layout: Layout) -> Array | None:
     """The values of a pandas frame all of whose columns are plain float64 without levels, at once; else None."""
-    if source.container != "pandas" or any(c.levels or c.values == "bool" for c in layout.codecs):
+    if source.container != "pandas" or any(
+        c.levels or c.gaps or c.values in ("bool", ID) for c in layout.codecs
+    ):
         return None
     frame = source.data.to_native()
     if type(frame) is not nw.get_native_namespace(frame).DataFrame:
@@ -274,6 +327,9 @@ def _encode_sparse(X: Any, layout: Layout) -> sparse.csr_array:
         if table.dtype != bool:
             check_logical(data[table.indices == j], layout.labels[j])
     keep = ~np.isnan(data)
+    for j, codec in enumerate(layout.codecs):
+        if codec.gaps:
+            keep &= ~((table.indices == j) & np.isin(data, _numbers(codec.gaps)))
     if keep.all():
         return sparse.csr_array((data, table.indices, table.indptr), shape=X.shape)
     before = np.concatenate([[0], np.cumsum(keep)])
@@ -284,16 +340,29 @@ def _encode_sparse(X: Any, layout: Layout) -> sparse.csr_array:
 
 
 def _encode(column: Any, codec: Codec, label: Hashable) -> Array:
+    if codec.values == ID:
+        return np.full(len(column), np.nan)
+    column = hollow(column, codec.gaps)
     sort = sort_of(column, label)
-    if sort not in (*NUMBERS, "category") and not (codec.levels and sort in ("text", "unordered")):
+    if codec.values == "date" != sort and not (sort == "float" and np.isnan(numbers_of(column)).all()):
+        msg = f"column {label!r} held dates in fit, but is of type {column.dtype} now; convert it to dates"
+        raise ValueError(msg)
+    if sort not in (*NUMBERS, "category", "date") and not (codec.levels and sort in WORDS):
         raise unfit(column, sort, label)
-    if codec.levels:
-        return _codes(column, sort, codec.levels, label)
-    if sort == "category" or (sort == "bool" != codec.values and not isinstance(column, np.ndarray)):
-        held = "booleans" if codec.values == "bool" else "numbers"
+    if codec.levels and sort != "date":
+        return _codes(column, sort, codec, label)
+    if sort == "category" or (sort == "date" != codec.values):
+        held = "booleans" if codec.values == "bool" else "levels" if codec.levels else "numbers"
         msg = f"column {label!r} held {held} in fit, but is of type {column.dtype} now; convert it to {held}"
         raise ValueError(msg)
-    values = numbers_of(column)
+    if sort == "bool" != codec.values and not isinstance(column, np.ndarray):
+        msg = (
+            f"column {label!r} held numbers in fit, but is of type {column.dtype} now; convert it to numbers"
+        )
+        raise ValueError(msg)
+    if sort == "date":
+        return _blanked(days_of(column), days_of_gaps(codec.gaps))
+    values = _blanked(numbers_of(column), _numbers(codec.gaps))
     if np.isinf(values).any():
         refuse_infinity(label)
     if codec.values == "bool" != sort:
@@ -301,16 +370,34 @@ def _encode(column: Any, codec: Codec, label: Hashable) -> Array:
     return values
 
 
-def _codes(column: Any, sort: str, levels: tuple[Any, ...], label: Hashable) -> Array:
+def _numbers(gaps: tuple[Any, ...]) -> list[float]:
+    """Those values for gaps that are numbers."""
+    return [float(gap) for gap in gaps if isinstance(gap, Real)]
+
+
+def _blanked(values: Array, gaps: list[float]) -> Array:
+    """NaN in place of values that stand for gaps; the array itself where there are none."""
+    return np.where(np.isin(values, gaps), np.nan, values) if gaps else values
+
+
+def _codes(column: Any, sort: str, codec: Codec, label: Hashable) -> Array:
     """Positions in the order of the levels."""
+    levels = codec.levels
     if sort in NUMBERS and column.dtype != object:
         if not all(isinstance(level, Real) for level in levels):
             msg = f"column {label!r} has the levels {shown(levels)}, but is of type {column.dtype} now; convert it"
             raise ValueError(msg)
         column = numbers_of(column).astype(object)
     position = {level: float(i) for i, level in enumerate(levels)}
+    position |= dict.fromkeys(codec.gaps, np.nan)
     found = {value: position.get(plain(value), -1.0) for value in first_seen(column)}
     strange = [value for value, code in found.items() if code < 0]
+    if strange and codec.values == NOMINAL:
+        msg = (
+            f"column {label!r} holds {strange[0]!r}, which fit did not see; it is nominal with the levels {shown(levels, 10)}. "
+            "Remedies: blank the value, or fit on rows that hold it"
+        )
+        raise ValueError(msg)
     if strange:
         msg = (
             f"column {label!r} holds {strange[0]!r}, which is not one of its levels {' < '.join(map(repr, levels))}. "
@@ -335,82 +422,28 @@ def _codes(column: Any, sort: str, levels: tuple[Any, ...], label: Hashable) -> 
     return out
 
 
-# ---------------------------------------------------------------------- columns out
-
-
-def _as_dtype(values: Array, dtype: Any) -> NDArray[Any]:
-    """Floats cast to a number type: whole numbers to the nearest that it holds."""
-    if dtype.kind not in "iu":
-        return values > 0.5 if dtype.kind == "b" else values.astype(dtype)
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    top = float(high) if int(float(high)) <= high else np.nextafter(float(high), 0.0)
-    return np.clip(np.rint(values), low, top).astype(dtype)
-
-
-def _level_values(codes: Array, levels: tuple[Any, ...], dtype: Any) -> NDArray[Any]:
-    table = np.empty(len(levels), dtype=dtype)
-    table[:] = levels
-    return table[np.rint(codes).astype(np.intp)]
-
-
-def _objects(values: Array, codec: Codec) -> NDArray[np.object_]:
-    """Floats as the Python objects of a column."""
-    if codec.levels:
-        return _level_values(values, codec.levels, object)
-    out = np.empty(len(values), dtype=object)
-    if codec.values == "decimal":
-        out[:] = list(map(Decimal, map(repr, values.tolist())))
-    else:
-        dtype = {"integer": "i8", "bool": "?"}.get(codec.values, "f8")
-        out[:] = _as_dtype(values, np.dtype(dtype)).tolist()
-    return out
-
-
 def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
     out = np.array(source.data)
     missing = absent(out) if out.dtype.kind in "fO" else np.zeros(out.shape, dtype=bool)
-    if out.dtype.kind == "f" and not any(codec.levels for codec in layout.codecs):
+    if out.dtype.kind in "Mm" or any(codec.gaps for codec in layout.codecs):
+        pairs = enumerate(zip(layout.codecs, layout.labels, strict=True))
+        missing = np.column_stack([np.isnan(_encode(source.column(j), *pair)) for j, pair in pairs])
+    special = any(codec.levels or codec.values == ID for codec in layout.codecs)
+    if out.dtype.kind == "f" and not special:
         np.copyto(out, new, where=missing, casting="same_kind")
         return out
+    if special:
+        missing &= ~np.isnan(new)
     for j in np.flatnonzero(missing.any(axis=0)):
         codec, where = layout.codecs[j], missing[:, j]
         if out.dtype == object:
-            out[where, j] = _objects(new[where, j], codec)
+            out[where, j] = objects(new[where, j], codec)
+        elif out.dtype.kind in "Mm":
+            out[where, j] = dates_like(out, new[where, j], codec.step)
+        elif out.dtype.kind in "iu":
+            out[where, j] = as_dtype(new[where, j], out.dtype)
         elif codec.levels:
-            out[where, j] = _level_values(new[where, j], codec.levels, out.dtype)
+            out[where, j] = level_values(new[where, j], codec.levels, out.dtype)
         else:
             out[where, j] = new[where, j]
     return out
-
-
-def _scatter(column: Any, where: Index, values: Array, codec: Codec) -> Any:
-    """A series with some cells replaced, of the same type."""
-    new = _cells(column, values, codec)
-    if not column.implementation.is_pyarrow():
-        return column.scatter(where, new)
-    # Arrow replaces cells by those of the very same type, and none of dictionaries
-    arrow, native = nw.get_native_namespace(column), column.to_native()
-    kind = getattr(native.type, "value_type", native.type)
-    cells = nw.from_native(arrow.chunked_array([arrow.array(new, kind)]), series_only=True)
-    found = nw.from_native(native.cast(kind), series_only=True).scatter(where, cells).to_native()
-    return nw.from_native(found.cast(native.type), series_only=True).alias(column.name)
-
-
-def _cells(column: Any, values: Array, codec: Codec) -> Any:
-    """Floats as cells of a series."""
-    kind = column.dtype
-    numeric = kind.is_numeric() or kind in (nw.Boolean, nw.Unknown)
-    if getattr(column.to_native(), "dtype", None) == object or (codec.levels and not numeric):
-        new = _objects(values, codec).tolist()
-        if kind not in (nw.Enum, nw.Categorical):
-            return new
-        own = {plain(category): category for category in column.cat.get_categories().to_list()}
-        return [own.get(level, level) for level in new]
-    if codec.levels:
-        values = _level_values(values, codec.levels, np.float64)
-    if kind.is_decimal():
-        step = Decimal(1).scaleb(-kind.scale)
-        return [Decimal(value).quantize(step) for value in values.tolist()]
-    if kind == nw.Unknown:
-        return values.astype(column.to_native().dtype)
-    return _as_dtype(values, np.dtype("?" if kind == nw.Boolean else str(kind).lower()))

@@ -2,6 +2,7 @@
 
 from ._base import XiPath
 from ._classifier import SupervisedDictionaryClassifier
+from ._classifier_cv import SupervisedDictionaryClassifierCV
 from ._losses import Multinomial
 from ._regions import Radius
 from ._regressor import SupervisedDictionaryRegressor
@@ -10,6 +11,7 @@ __all__ = [
     "Multinomial",
     "Radius",
     "SupervisedDictionaryClassifier",
+    "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
     "XiPath",
 ]

@@ -25,6 +25,7 @@ from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, over_rows, projections, rebuilding
 from ._regions import Radius
 from ._remote import Prepare, Target, code_sums, lazily, remote_problem
+from ._stability import bootstrap_stability
 from ._tables import (
     check_kept,
     check_range,
@@ -35,9 +36,12 @@ from ._tables import (
     known_rows,
     split_columns,
 )
+from ._units import columns_of, seen_energy, warn_far
 
 _APART = 0.1  # share of the ridge that keeps nonnegative atoms from cancelling each other
-_RIDGE = 0.01  # of the mean square length of rows (filter), or of the activations (feature)
+_RIDGE = 0.01  # of the mean square distance of rows from their mean (filter)
+_CODE_RIDGE = 0.001  # of the activations (feature)
+_TOPICS = 10.0  # times the automatic xi
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         "n_components": [whole(1)],
         "model": [StrOptions({"filter", "feature"})],
         "solver": [StrOptions({"auto", "lbfgs", "bcd", "lpgd"})],
-        "xi": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "xi": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "topics"})],
         "positive": ["boolean"],
         "l1": [Interval(Real, 0, None, closed="left")],
         "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -84,6 +88,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         "radius": [Radius, None],
         "max_iter": [whole(1)],
         "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_bootstraps": [whole(0)],
         "random_state": ["random_state"],
         "verbose": ["boolean"],
     }
@@ -102,6 +107,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     radius: Radius | None
     max_iter: int
     tol: float
+    n_bootstraps: int
     random_state: Any
     verbose: bool
     n_features_in_: int
@@ -124,6 +130,12 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.dictionary_columns_ = np.setdiff1d(np.arange(p), skip)
         if len(self.dictionary_columns_) == 0:
             msg = f"all {p} columns are covariates, which leaves none to make atoms of; name fewer in covariates="
+            raise ValueError(msg)
+        if is_dask(X) and self.n_bootstraps:
+            msg = (
+                f"n_bootstraps={self.n_bootstraps} draws rows, which a Dask table has not at hand. Remedies: n_bootstraps=0, or a "
+                "sample of rows in memory"
+            )
             raise ValueError(msg)
         if is_dask(X) and not self._by_sums:
             X = known_rows(X)
@@ -243,22 +255,26 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def _with_terms(self, problem: Problem, null_loss: float, unit: float) -> Problem:
         """Automatic xi and l2."""
-        length = problem.energy / max(float(problem.weight.sum()), 1e-300)
+        columns, mass = columns_of(problem), max(float(problem.weight.sum()), 1e-300)
+        labels = feature_names(self) or range(self.n_features_in_)
+        warn_far(columns, mass, [labels[j] for j in self.dictionary_columns_], level=8)
+        length = problem.energy / mass
         xi, l2 = self.xi, self.l2
         if isinstance(xi, str):
-            xi = null_loss / length if length > 0 and null_loss > 0 else 1.0
+            auto = null_loss / length if length > 0 and null_loss > 0 else 1.0
+            xi = _TOPICS * auto if xi == "topics" else auto
         else:
             xi = xi / unit
         if isinstance(l2, str):
-            l2 = _RIDGE * (length if self.model == "filter" else 1.0)
+            l2 = _RIDGE * seen_energy(problem, columns) if self.model == "filter" else _CODE_RIDGE
         return replace(problem, xi=float(xi), l2=float(l2))
 
     @property
     def _apart(self) -> float:
         return _APART if self.positive else 0.0
 
-    def _solve(self, problem: Problem, start: State | None) -> Solution:
-        options = Options(
+    def _options(self) -> Options:
+        return Options(
             self.n_components,
             self.positive,
             self.solver,
@@ -267,6 +283,9 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             float(self.tol),
             int(self.max_iter),
         )
+
+    def _solve(self, problem: Problem, start: State | None) -> Solution:
+        options = self._options()
         with track(self.max_iter, "dictionary", show=self.verbose) as advance:
             found, self.solver_ = solve(problem, options, generator(self.random_state), start, advance)
         if not found.converged:
@@ -289,6 +308,12 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.reason_ = found.reason
         self.reconstruction_error_ = rebuilding_error(problem, state.W, state.H, self.positive)
         self.components_ = state.W.T.astype(dtype)
+        if self.n_bootstraps:
+            rng = generator(self.random_state)
+            with track(self.n_bootstraps, "bootstrap", show=self.verbose) as advance:
+                self.stability_ = bootstrap_stability(
+                    problem, self._options(), state.W, self.n_bootstraps, rng, advance
+                )
         if self.model == "feature" and self.coding == "refit":
             return refitted(problem, state, self.positive)
         return state
@@ -373,7 +398,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         models: list[Any] = [None] * len(grid)
         state: State | None = None
         for i in np.argsort(-grid, kind="stable"):
-            models[i] = clone(self).set_params(xi=float(grid[i]))
+            models[i] = clone(self).set_params(xi=float(grid[i]), n_bootstraps=0)
             models[i]._fit(X, y, start=state)
             state = models[i]._state
             models[i]._forget_codes()

@@ -57,16 +57,17 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         Labels from the row seen through the atoms, or from its codes.
     solver : {"auto", "lbfgs", "bcd", "lpgd"}, default="auto"
         Quasi-Newton (codes eliminated in the filter model), block coordinate descent, or projected gradient on low-rank
-        products (``positive=False`` alone). "auto" is "lbfgs", or "bcd" when the dictionary is bounded.
-    xi : "auto" or float >= 0, default="auto"
+        products (``positive=False`` alone). "auto" is "bcd" for nonnegative atoms, a sparse X of 100,000 entries or a bounded
+        dictionary, else "lbfgs", as for a Dask table.
+    xi : "auto", "topics" or float >= 0, default="auto"
         Weight of rebuilding. "auto" makes both terms equal for a model that knows nothing:
-        log(n_classes) / mean of ||x||^2.
+        log(n_classes) / mean of ||x||^2. "topics" is ten times that: atoms that hang together, for texts.
     positive : bool, default=False
         Nonnegative atoms and codes, for a nonnegative X: parts and topics. Free atoms are orthonormal.
     l1 : float, default=0.0
         Price of codes; it needs a bounded dictionary.
     l2 : "auto" or float >= 0, default="auto"
-        Ridge. "auto": 0.01 mean of ||x||^2 (filter), 0.01 (feature).
+        Ridge. "auto": 0.01 mean of ||x - mean x||^2 (filter; about 0 without an intercept), 0.001 (feature).
     covariates : columns of X that skip the dictionary, default=None
         Names, positions, a slice or a mask.
     class_weight : "balanced", dict or None, default=None
@@ -86,8 +87,10 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     radius : Radius or None, default=None
         How far the blocks of solver "bcd" may move in sweep k; None: freely.
     max_iter : int, default=1000
-    tol : float, default=1e-7
+    tol : float, default=1e-5
         Relative fall of the objective at which a solver stops.
+    n_bootstraps : int, default=0
+        Fits to rows drawn with replacement, which give ``stability_``.
     random_state : int, RandomState or None, default=None
     verbose : bool, default=False
         Show progress.
@@ -107,6 +110,9 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     history_ : ndarray, the objective after each iteration
     objective_, n_iter_
     reconstruction_error_ : float, ||X - HW'||^2 / ||X||^2 on the rows of the fit
+    stability_ : ndarray (n_components,), with ``n_bootstraps``
+        Mean |cosine| of each atom with the atom it is paired to in fits to rows drawn with replacement: 1 for one that
+        does not depend on the rows.
     dictionary_columns_, covariate_columns_ : ndarray of int
 
     References
@@ -153,7 +159,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         dictionary_norm: float | None = None,
         radius: Any = None,
         max_iter: int = 1000,
-        tol: float = 1e-7,
+        tol: float = 1e-5,
+        n_bootstraps: int = 0,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -175,6 +182,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         self.radius = radius
         self.max_iter = max_iter
         self.tol = tol
+        self.n_bootstraps = n_bootstraps
         self.random_state = random_state
         self.verbose = verbose
 
@@ -300,7 +308,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
                     "lack it. Remedies: fewer folds, threshold_cv=None, or more rows of that class"
                 )
                 raise ValueError(msg)
-            plain = clone(self).set_params(threshold=0.5, threshold_cv=None)
+            plain = clone(self).set_params(threshold=0.5, threshold_cv=None, n_bootstraps=0)
             params = None if weight is None else {"sample_weight": weight}
             probability = cross_val_predict(plain, X, y, cv=cv, method="predict_proba", params=params)
         return best_threshold(self.threshold, y == self.classes_[1], probability[:, 1], weight)

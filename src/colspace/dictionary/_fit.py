@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..factor import eigh, fix_signs
 from ._bcd import into_regions, solve_bcd
 from ._codes import nonnegative_codes
+from ._eliminated import with_moment
 from ._lbfgs import (
     fit_coefficients,
     remote_start,
@@ -26,6 +28,7 @@ from ._objective import Problem, Solution, State, inverse_gram, projections
 from ._regions import Radius, Region, Regions
 from ._remote import code_sums
 
+_LARGE = 100_000  # entries of a sparse table from which blocks are quicker
 _INNER = 3  # projected-gradient steps of a block within a sweep
 
 
@@ -54,7 +57,8 @@ def choose_solver(problem: Problem, options: Options) -> str:
     bounded = bound_of(problem, options) is not None
     name = options.solver
     if name == "auto":
-        name = "bcd" if bounded or options.radius is not None else "lbfgs"
+        blocks = bounded or options.radius is not None or _quicker_by_blocks(problem, options)
+        name = "bcd" if blocks else "lbfgs"
     if name == "lbfgs" and bounded:
         msg = (
             f"solver='lbfgs' takes no bound on the dictionary (dictionary_norm={options.dictionary_norm}, "
@@ -74,6 +78,12 @@ def choose_solver(problem: Problem, options: Options) -> str:
     return name
 
 
+def _quicker_by_blocks(problem: Problem, options: Options) -> bool:
+    """Nonnegative atoms and large sparse tables in memory; without rebuilding codes have no curvature of their own."""
+    large = sparse.issparse(problem.X) and problem.X.nnz >= _LARGE
+    return problem.rows is None and problem.xi > 0 and (options.positive or large)
+
+
 def solve(
     problem: Problem,
     options: Options,
@@ -83,6 +93,7 @@ def solve(
 ) -> tuple[Solution, str]:
     """Solution in its canonical form, and the solver's name."""
     name = choose_solver(problem, options)
+    problem = with_moment(problem, options.n_components)
     if problem.rows is not None:
         return _solve_remote(problem, options, rng, start, tick), name
     if start is None:
@@ -177,7 +188,7 @@ def _shrunken_codes(xw: Array, gram: Array, price: float) -> Array:
     return split[:, :r] - split[:, r:]
 
 
-def refitted(problem: Problem, state: State, positive: bool) -> State:
+def refitted(problem: Problem, state: State, positive: bool, tol: float = 1e-10) -> State:
     """Coefficients fitted to codes that were made without labels, as those of new rows are."""
     codes = plain_codes(problem, state.W, positive)
-    return fit_coefficients(problem, state.W, codes)._replace(H=state.H)
+    return fit_coefficients(problem, state.W, codes, tol=tol)._replace(H=state.H)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ._codes import Mask, nonnegative_codes
+from ._eliminated import eliminated
 from ._losses import Array
 from ._objective import (
     Coefficients,
@@ -17,7 +18,6 @@ from ._objective import (
     State,
     best_codes,
     check_nonnegative,
-    eliminated,
     gradient_of,
     projections,
     row_sums,
@@ -31,6 +31,7 @@ from ._start import leading_directions, nonnegative_factors, remote_factors
 
 _MEMORY = 20  # pairs that L-BFGS keeps
 _STUCK = 2  # status of a failed line search
+_START = 1e-5  # tolerance of the coefficients that a fit begins with
 _IDLE = 3  # iterations that fall too little and end it
 
 Tick = Callable[[], None]
@@ -146,13 +147,13 @@ def fit_coefficients(
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Leading directions of the rows, their codes, and coefficients fitted to both."""
     W, _ = leading_directions(problem, r, rng)
-    return fit_coefficients(problem, W, best_codes(problem, W))
+    return fit_coefficients(problem, W, best_codes(problem, W), tol=_START)
 
 
 def start_nmf(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Nonnegative factors of X with columns of W and H of equal norms, and coefficients fitted to them."""
     check_nonnegative(problem.X)
-    return fit_coefficients(problem, *nonnegative_factors(problem, r, rng))
+    return fit_coefficients(problem, *nonnegative_factors(problem, r, rng), tol=_START)
 
 
 def remote_start(problem: Problem, r: int, rng: np.random.Generator, positive: bool) -> tuple[State, Array]:
@@ -162,7 +163,7 @@ def remote_start(problem: Problem, r: int, rng: np.random.Generator, positive: b
     else:
         W, _ = leading_directions(problem, r, rng)
         gram = code_sums(problem, W, positive).gram
-    return fit_coefficients(problem, W, np.zeros((0, r)), gram=gram), gram
+    return fit_coefficients(problem, W, np.zeros((0, r)), gram=gram, tol=_START), gram
 
 
 def _refuse_l1(problem: Problem) -> None:

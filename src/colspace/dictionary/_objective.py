@@ -12,18 +12,19 @@ share of R in which an atom meets itself alone, sum_k ||w_k||^2 ||b_k||^2, so th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .._rows import as_array, chunk_rows, dask_partitions, is_dask, reduce_rows
+from .._rows import chunk_rows, dask_partitions, is_dask, reduce_rows
 from ..factor import eigh
 from ..moments import Additive
 from ._codes import nonnegative_codes
 from ._losses import Array, Logistic, Loss
+from ._products import backward, forward
 
 Model = Literal["filter", "feature"]
 
@@ -47,6 +48,7 @@ class Problem:
     apart: float = 0.0
     rows: Any = None  # Partitions of rows that stay where they are: X, Y, Z and weights are then outlines
     opening: Any = None  # and this the sums of a first pass
+    moment: Array | None = None  # X' diag(w) X, where it pays (see with_moment)
 
     def paired(self, products: Array) -> Array:
         """Products of atoms, codes or coefficients (r x r) as the ridge weighs their pairs."""
@@ -74,7 +76,7 @@ class Problem:
             return self.whole
         return (
             isinstance(X, np.ndarray)
-            and X.dtype == np.float64
+            and X.dtype in (np.float64, np.float32)
             and (X.flags.c_contiguous or X.flags.f_contiguous)
         )
 
@@ -153,6 +155,12 @@ def make_problem(
     w = _weights(weight, n, "weight")
     v = w * _weights(label_weight, n, "label_weight")
     return Problem(X, Y, Z, w, v, loss or Logistic(), model, xi, l1, l2, fit_intercept, chunk, apart)
+
+
+def rows_of(problem: Problem, rows: Any) -> Problem:
+    """The problem of some rows."""
+    parts = {name: getattr(problem, name)[rows] for name in ("X", "Y", "Z", "weight", "label_weight")}
+    return replace(problem, moment=None, **parts)
 
 
 def _weights(weight: Any, n: int, name: str) -> Array:
@@ -237,7 +245,7 @@ class Pass:
     def __call__(self, X: Any, Y: Any, Z: Any, w: Array, v: Array, H: Any = None, xw: Any = None) -> Sums:
         """Sums of one chunk."""
         W, B, G, intercept = self.at
-        xw = np.asarray(X @ W) if xw is None else xw
+        xw = forward(X, W) if xw is None else xw
         codes = xw if not self.atoms else xw @ self.inverse if self.inverse is not None else H
         if self.positive and self.atoms:
             codes = nonnegative_codes(xw, W.T @ W)[0]
@@ -247,7 +255,7 @@ class Pass:
         wh = w[:, None] * codes
         right = np.hstack([wh, k]) if self.model == "filter" else wh
         r = W.shape[1]
-        both = np.asarray(X.T @ right) if self.atoms else np.zeros((0, r))
+        both = backward(X, right) if self.atoms else np.zeros((0, r))
         return Sums(
             float(v @ self.loss.value(a, Y)),
             float(np.sum(wh * xw)),
@@ -329,30 +337,22 @@ def projections(problem: Problem, W: Array) -> Array:
     """X W, by chunks."""
     X = problem.X
     if problem.direct:
-        return np.asarray(X @ W)
+        return forward(X, W)
     if is_dask(X):
         import dask
 
         parts = dask_partitions(X)[0]
-        done = dask.compute(*(dask.delayed(_forward, pure=False)(part, W) for part in parts))
+        done = dask.compute(*(dask.delayed(forward, pure=False)(part, W) for part in parts))
         return np.concatenate(done)
     step = problem.chunk or chunk_rows(X)
-    return np.concatenate([_forward(X[i : i + step], W) for i in range(0, X.shape[0], step)])
-
-
-def _forward(X: Any, W: Array) -> Array:
-    return np.asarray(as_array(X) @ W, dtype=np.float64)
-
-
-def _back(X: Any, right: Array) -> Array:
-    return np.asarray(X.T @ right, dtype=np.float64)
+    return np.concatenate([forward(X[i : i + step], W) for i in range(0, X.shape[0], step)])
 
 
 def transposed(problem: Problem, right: Array) -> Array:
     """X' right, by chunks."""
     if problem.direct:
-        return np.asarray(problem.X.T @ right)
-    return reduce_rows(_back, problem.X, right, chunk=problem.chunk)
+        return backward(problem.X, right)
+    return reduce_rows(backward, problem.X, right, chunk=problem.chunk)
 
 
 def image(problem: Problem, Q: Array) -> Array:
@@ -363,7 +363,7 @@ def image(problem: Problem, Q: Array) -> Array:
 
 
 def _image(X: Any, Y: Any, Z: Any, w: Array, v: Array, *, Q: Array) -> Array:
-    return np.asarray(X.T @ (w[:, None] * (X @ Q)), dtype=np.float64)
+    return backward(X, w[:, None] * forward(X, Q))
 
 
 def energy(problem: Problem, weight: Array) -> float:
@@ -419,12 +419,3 @@ def inverse_gram(W: Array) -> Array:
 def best_codes(problem: Problem, W: Array) -> Array:
     """Least-squares codes X W (W'W)^-1."""
     return projections(problem, W) @ inverse_gram(W)
-
-
-def eliminated(problem: Problem, at: Coefficients, positive: bool = False) -> tuple[float, Coefficients]:
-    """min over H (>= 0 if ``positive``) of L of the filter model without L1, and its gradient: no chain rule is needed."""
-    if positive:
-        sums = row_sums(problem, at, None, positive=True)
-    else:
-        sums = row_sums(problem, at, None, inverse_gram(at.W))
-    return value_of(problem, at, sums), gradient_of(problem, at, sums)

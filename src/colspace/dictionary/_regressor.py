@@ -39,7 +39,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
     coef_ : ndarray (n_components,), or (n_responses, n_components)
     covariate_coef_ : ndarray (n_covariates,), or (n_responses, n_covariates)
     intercept_ : float, or ndarray (n_responses,)
-    xi_, l2_, solver_, reason_, history_, objective_, n_iter_, reconstruction_error_
+    xi_, l2_, solver_, reason_, history_, objective_, n_iter_, reconstruction_error_, stability_
         As for the classifier.
 
     Examples
@@ -71,7 +71,8 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         dictionary_norm: float | None = None,
         radius: Any = None,
         max_iter: int = 1000,
-        tol: float = 1e-7,
+        tol: float = 1e-5,
+        n_bootstraps: int = 0,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -89,6 +90,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
         self.radius = radius
         self.max_iter = max_iter
         self.tol = tol
+        self.n_bootstraps = n_bootstraps
         self.random_state = random_state
         self.verbose = verbose
 

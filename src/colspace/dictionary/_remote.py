@@ -29,8 +29,10 @@ from ._objective import (
     square_lengths,
     transposed,
 )
+from ._products import backward, forward
 from ._scaling import second_moments
 from ._tables import check_range, finite_rows, split_columns
+from ._units import Columns, sum_columns
 
 Target = Callable[[Any, Array], tuple[Array, Array]]
 
@@ -49,7 +51,7 @@ class Outline:
 
 @dataclass(frozen=True)
 class Opening(Additive):
-    """Sums of a first pass: of rows, w, v, w ||x||^2, v x and what ``second_moments`` sums up."""
+    """Sums of a first pass: of rows, w, v, w ||x||^2, v x, what ``second_moments`` sums up, and by column."""
 
     n: int
     w: float
@@ -57,6 +59,7 @@ class Opening(Additive):
     energy: float
     column: Array
     second: Array
+    columns: Columns
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ def _open(X: Any, Y: Any, Z: Array, w: Array, v: Array, *, positive: bool) -> Op
         float(w @ square_lengths(X)),
         np.asarray(X.T @ v, dtype=np.float64),
         second_moments(Z, v),
+        sum_columns(X, w),
     )
 
 
@@ -159,10 +163,10 @@ def code_sums(problem: Problem, W: Array, positive: bool) -> CodeSums:
 
 
 def _code_sums(X: Any, Y: Any, Z: Any, w: Array, v: Array, *, W: Array, inverse: Array | None) -> CodeSums:
-    xw = np.asarray(X @ W, dtype=np.float64)
+    xw = forward(X, W)
     H = nonnegative_codes(xw, W.T @ W)[0] if inverse is None else xw @ inverse
     wh = w[:, None] * H
-    return CodeSums(float(np.vdot(wh, xw)), H.T @ wh, np.asarray(X.T @ wh))
+    return CodeSums(float(np.vdot(wh, xw)), H.T @ wh, backward(X, wh))
 
 
 # ---------------------------------------------------------------------- nonnegative factors
@@ -183,7 +187,7 @@ def halves(problem: Problem, V: Array) -> Halves:
 
 
 def _halves(X: Any, Y: Any, Z: Any, w: Array, v: Array, *, V: Array) -> Halves:
-    xv = np.asarray(X @ V, dtype=np.float64)
+    xv = forward(X, V)
     entries = float(w @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel())
     return Halves(w @ np.maximum(xv, 0.0) ** 2, w @ np.maximum(-xv, 0.0) ** 2, entries)
 

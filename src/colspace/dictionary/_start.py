@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+from contextlib import suppress
 
-from ..factor import eigh
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from .._rows import is_dask
+from ..factor import eigh, fix_signs
 from ._codes import nonnegative_codes
 from ._descent import sweep
 from ._losses import Array
 from ._objective import Problem, image, projections, rebuilding, transposed
 from ._remote import RemoteCodes, halves
 
-_POWER = 6  # subspace iterations
+_POWER = 40  # subspace iterations at most
+_NEAR = 1e-8  # relative accuracy of eigenvalues
+_RESIDUAL = 1e-6  # of an eigenvector, in units of the largest eigenvalue
 _EXTRA = 10  # directions beyond those asked for
 _SWEEPS = 200
 _TOL = 1e-5
@@ -19,14 +25,42 @@ _SMALL = 1e-16
 
 
 def leading_directions(problem: Problem, r: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The r leading eigenvectors (p x r) and eigenvalues of X' diag(w) X, by subspace iteration."""
+    """The r leading eigenvectors (p x r) and eigenvalues of X' diag(w) X, to convergence: atoms do not depend on the seed."""
     p = problem.X.shape[1]
-    width = min(p, r + _EXTRA)
-    Q = np.eye(p) if width == p else np.linalg.qr(rng.standard_normal((p, width)))[0]
-    for _ in range(_POWER if width < p else 0):
-        Q = np.linalg.qr(image(problem, Q))[0]
-    values, vectors = eigh(Q.T @ image(problem, Q))
-    return Q @ vectors[:, ::-1][:, :r], np.maximum(values[::-1][:r], 0.0)
+    M = problem.moment
+    if M is None and p <= r + _EXTRA:
+        M = image(problem, np.eye(p))
+    if M is not None:
+        values, vectors = eigh(M, r)
+        return fix_signs(vectors[:, ::-1]), np.maximum(values[::-1], 0.0)
+    start = rng.standard_normal((p, r + _EXTRA))
+    if problem.rows is None and not is_dask(problem.X):
+        with suppress(ArpackError):
+            return _lanczos(problem, r, start[:, 0])
+    return _subspace(problem, r, start)
+
+
+def _lanczos(problem: Problem, r: int, start: Array) -> tuple[Array, Array]:
+    p = problem.X.shape[1]
+    square = LinearOperator((p, p), matvec=lambda x: image(problem, x.reshape(p, 1))[:, 0], dtype=np.float64)
+    values, vectors = eigsh(square, r, v0=start, tol=_NEAR)
+    order = np.argsort(-values)
+    return fix_signs(vectors[:, order]), np.maximum(values[order], 0.0)
+
+
+def _subspace(problem: Problem, r: int, start: Array) -> tuple[Array, Array]:
+    """By subspace iteration, for rows that are dear to read one vector at a time."""
+    Q = np.linalg.qr(start)[0]
+    for _ in range(_POWER):
+        Y = image(problem, Q)
+        values, vectors = eigh(Q.T @ Y)
+        top = vectors[:, ::-1][:, :r]
+        lead, values = Q @ top, values[::-1][:r]
+        off = np.linalg.norm(Y @ top - lead * values, axis=0)
+        if off.max() <= _RESIDUAL * values[0]:
+            break
+        Q = np.linalg.qr(Y)[0]
+    return fix_signs(lead), np.maximum(values, 0.0)
 
 
 def nonnegative_factors(problem: Problem, r: int, rng: np.random.Generator) -> tuple[Array, Array]:

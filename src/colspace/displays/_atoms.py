@@ -8,7 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._dictionary import check_atoms, coefficient_title, dictionary_of, grid_of, plain, sign_colour
+from ._dictionary import (
+    atom_title,
+    check_atoms,
+    coefficient_title,
+    dictionary_of,
+    grid_of,
+    neutral_atoms,
+    plain,
+    sign_colour,
+)
 from ._style import GREY, class_colours, pandas
 
 Array = NDArray[np.float64]
@@ -19,7 +28,7 @@ class AtomsDisplay:
 
     With two classes or one response the coefficient stands above its atom; with more classes bars below it show
     one coefficient for each class. Nonnegative atoms are drawn from white to black, signed ones from red
-    (negative) to blue; every atom has its own scale.
+    (negative) to blue; every atom has its own scale. An atom none of whose coefficients is a twentieth of the largest is titled neutral.
 
     Parameters
     ----------
@@ -33,6 +42,8 @@ class AtomsDisplay:
         Whether coefficients were multiplied by the standard deviation of what they multiply.
     components : tuple of int or None
         Which atoms are drawn, in order.
+    stability : ndarray (atoms,) or None
+        Mean cosine with the atoms of fits to rows drawn anew (``n_bootstraps`` of the estimator).
 
     Examples
     --------
@@ -50,6 +61,7 @@ class AtomsDisplay:
         against: str = "",
         standardised: bool = False,
         components: Sequence[int] | None = None,
+        stability: Array | None = None,
     ) -> None:
         self.images = images
         self.coefficients = coefficients
@@ -57,6 +69,7 @@ class AtomsDisplay:
         self.against = against
         self.standardised = standardised
         self.components = components
+        self.stability = stability
 
     @classmethod
     def from_estimator(
@@ -81,14 +94,25 @@ class AtomsDisplay:
         images = found.atoms.reshape(len(found.atoms), *_shape(image_shape, found.atoms.shape[1]))
         check_atoms(components, found.coefficients)
         display = cls(
-            images, found.coefficients, found.targets, found.against, found.standardised, components
+            images,
+            found.coefficients,
+            found.targets,
+            found.against,
+            found.standardised,
+            components,
+            found.stability,
         )
         return display.plot(ax=ax, **kw)
 
     def frame(self) -> Any:
-        """The coefficients as drawn: component, target, coefficient."""
+        """The coefficients as drawn: component, target, coefficient; a last column, stability, if it was measured."""
         rows = [
-            {"component": int(k), "target": target, "coefficient": float(value)}
+            {
+                "component": int(k),
+                "target": target,
+                "coefficient": float(value),
+                **({} if self.stability is None else {"stability": float(self.stability[k])}),
+            }
             for k in check_atoms(self.components, self.coefficients)
             for target, value in zip(self.targets, self.coefficients[k], strict=True)
         ]
@@ -104,6 +128,7 @@ class AtomsDisplay:
         signed = bool((self.images < 0).any())
         look: dict[str, Any] = {"cmap": "RdBu" if signed else "Greys", "interpolation": "nearest"}
         panels = []
+        neutral = neutral_atoms(self.coefficients)
         for place, k in enumerate(order):
             spot = grid[place // grid.ncols, place % grid.ncols]
             halves = spot.subgridspec(2, 1, height_ratios=(4.0 * aspect, 1.2)) if several else None
@@ -115,9 +140,11 @@ class AtomsDisplay:
             panel.spines[:].set(color="#c8c8c8", linewidth=0.8)
             if halves is None:
                 value = float(self.coefficients[k, 0])
-                panel.set_title(f"atom {k}: {value:+.3g}", fontsize="small", color=sign_colour(value))
+                title = atom_title(k, f"{value:+.3g}", bool(neutral[k]), self.stability)
+                panel.set_title(title, fontsize="small", color=GREY if neutral[k] else sign_colour(value))
             else:
-                panel.set_title(f"atom {k}", fontsize="small")
+                title = atom_title(k, "", bool(neutral[k]), self.stability)
+                panel.set_title(title, fontsize="small")
                 self._bars(figure.add_subplot(halves[1]), k)
             panels.append(panel)
         self._legend(figure, panels, ax is None)

@@ -18,6 +18,8 @@ from ._style import COLOURS, pyplot
 
 Array = NDArray[np.float64]
 
+_NEUTRAL = 0.05  # of the largest coefficient
+
 
 @dataclass(frozen=True)
 class Dictionary:
@@ -35,6 +37,7 @@ class Dictionary:
     targets: tuple[str, ...]
     against: str
     standardised: bool
+    stability: Array | None = None
 
     @property
     def signed(self) -> bool:
@@ -71,6 +74,7 @@ def dictionary_of(estimator: Any, X: Any = None, names: Sequence[str] | None = N
         targets,
         classes[0] if len(classes) == 2 else "",
         X is not None,
+        getattr(estimator, "stability_", None),
     )
 
 
@@ -159,6 +163,29 @@ def atom_order(coefficients: Array) -> NDArray[np.intp]:
     """
     best = coefficients.argmax(axis=1)
     return np.lexsort((-coefficients.max(axis=1), best))
+
+
+def neutral_atoms(coefficients: Array) -> NDArray[np.bool_]:
+    """Atoms that speak for nothing: no coefficient of theirs is a twentieth of the largest of all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.displays._dictionary import neutral_atoms
+    >>> neutral_atoms(np.array([[2.0, -2.0], [0.05, -0.05]]))
+    array([False,  True])
+    """
+    size = np.abs(coefficients).max(axis=1, initial=0.0)
+    return np.asarray((size < _NEUTRAL * size.max(initial=0.0)) | (size == 0.0))
+
+
+def atom_title(k: int, words: str, neutral: bool, stability: Array | None) -> str:
+    """What stands above an atom: its number, what it speaks for unless it is neutral, and how stable it is."""
+    parts = ["neutral" if neutral else words]
+    if stability is not None:
+        parts.append(f"stable {stability[k]:.2f}")
+    said = ", ".join(part for part in parts if part)
+    return f"atom {k}: {said}" if said else f"atom {k}"
 
 
 def check_atoms(components: Sequence[int] | None, coefficients: Array) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._containers import absent
-from ..copula._kinds import column_index
+from ..copula._codecs import column_index
 from ..copula._marginals import STEPPED
 from ..copula._predict import dense
 from ..copula._table import encode_table
@@ -33,7 +33,7 @@ __all__ = [
     "open_panels",
 ]
 
-LEVELS = ("ordinal", "binary")  # drawn as bars
+LEVELS = ("ordinal", "binary", "nominal")  # drawn as bars
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,15 @@ def floats(estimator: Any, X: Any) -> Array:
 
 
 def held_out(estimator: Any, X: Any, complete: Any) -> HeldOut:
-    """The gaps of X whose values are known in ``complete``."""
+    """The gaps of X whose values are known in ``complete``, but not those of words."""
     observed, true = floats(estimator, X), floats(estimator, complete)
     if observed.shape != true.shape:
         msg = f"X has shape {observed.shape} and complete {true.shape}; give the same table without the gaps"
         raise ValueError(msg)
     cells = np.isnan(observed) & ~np.isnan(true)
+    cells[:, [kind == "nominal" for kind in estimator.kinds_]] = (
+        False  # words are not far from each other, or near
+    )
     if not cells.any():
         msg = "no cell is missing in X and known in complete; mask some cells of a table to see how they are filled"
         raise ValueError(msg)

@@ -88,6 +88,10 @@ class ImputationDisplay:
                 true, imputed, lower, upper, None, level, "standard deviations from the column's median"
             ).plot(ax=ax, **kw)
         positions = chosen_columns(columns, found.labels)
+        for j in positions:
+            if found.kinds[j] in ("nominal", "id"):
+                msg = f"column {found.labels[j]!r} is {found.kinds[j]}, and words have no order to draw; choose other columns"
+                raise ValueError(msg)
         empty = [found.labels[j] for j in positions if not found.cells[:, j].any()]
         if empty:
             msg = (

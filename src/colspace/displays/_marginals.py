@@ -138,8 +138,8 @@ def _marginals(
 ) -> dict[Hashable, Marginal]:
     gaps = np.isnan(before)
     if columns is None:
-        order = np.argsort(-gaps.sum(axis=0), kind="stable")[:6]
-        positions = sorted(int(j) for j in order if gaps[:, j].any())
+        order = np.argsort(-(gaps & ~gaps.all(axis=0)).sum(axis=0), kind="stable")[:6]
+        positions = sorted(int(j) for j in order if gaps[:, j].any() and not gaps[:, j].all())
         if not positions:
             msg = "the table has no gaps; name the columns to draw with columns="
             raise ValueError(msg)

@@ -8,8 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._dictionary import check_atoms, coefficient_title, dictionary_of, grid_of, plain, shorten, sign_colour
-from ._style import class_colours, pandas, pyplot
+from ._dictionary import (
+    atom_title,
+    check_atoms,
+    coefficient_title,
+    dictionary_of,
+    grid_of,
+    neutral_atoms,
+    plain,
+    shorten,
+    sign_colour,
+)
+from ._style import GREY, class_colours, pandas, pyplot
 
 Array = NDArray[np.float64]
 
@@ -22,7 +32,7 @@ class TopicsDisplay:
 
     The area of a word goes with its weight. Its colour is that of the coefficient's sign, or with more than two
     classes that of the class it speaks for most. A word with negative weight (atoms of ``positive=False``) has
-    a minus before it and is paler.
+    a minus before it and is paler. An atom none of whose coefficients is a twentieth of the largest is titled neutral.
 
     Parameters
     ----------
@@ -39,6 +49,8 @@ class TopicsDisplay:
         Words per atom.
     components : sequence of int or None
         Which atoms are drawn, in order.
+    stability : ndarray (atoms,) or None
+        Mean cosine with the atoms of fits to rows drawn anew (``n_bootstraps`` of the estimator).
 
     Examples
     --------
@@ -59,6 +71,7 @@ class TopicsDisplay:
         standardised: bool = False,
         n_words: int = 12,
         components: Sequence[int] | None = None,
+        stability: Array | None = None,
     ) -> None:
         self.atoms = atoms
         self.words = words
@@ -68,6 +81,7 @@ class TopicsDisplay:
         self.standardised = standardised
         self.n_words = n_words
         self.components = components
+        self.stability = stability
 
     @classmethod
     def from_estimator(
@@ -104,6 +118,7 @@ class TopicsDisplay:
             found.standardised,
             n_words,
             components,
+            found.stability,
         )
         return display.plot(ax=ax, **kw)
 
@@ -113,22 +128,28 @@ class TopicsDisplay:
         return order[weights[order] > 0]
 
     def frame(self) -> Any:
-        """The words as drawn: component, target it speaks for most, its coefficient, rank, word, weight."""
+        """The words as drawn: component, target it speaks for most (or "neutral"), its coefficient, rank, word, weight.
+
+        A last column, stability, if it was measured.
+        """
         rows = []
+        neutral = neutral_atoms(self.coefficients)
         for k in check_atoms(self.components, self.coefficients):
             best = int(self.coefficients[k].argmax())
             for rank, j in enumerate(self._leading(k)):
                 rows.append(
                     {
                         "component": int(k),
-                        "target": self.targets[best],
+                        "target": "neutral" if neutral[k] else self.targets[best],
                         "coefficient": float(self.coefficients[k, best]),
                         "rank": rank,
                         "word": self.words[j],
                         "weight": float(self.atoms[k, j]),
+                        **({} if self.stability is None else {"stability": float(self.stability[k])}),
                     }
                 )
         columns = ["component", "target", "coefficient", "rank", "word", "weight"]
+        columns += [] if self.stability is None else ["stability"]
         return pandas().DataFrame(rows, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: int = 4, **kw: Any) -> Self:
@@ -137,15 +158,16 @@ class TopicsDisplay:
         figure, grid, _ = grid_of(ax, len(order), columns, (_WIDTH, _HEIGHT + 0.3))
         panels = []
         several = len(self.targets) > 1
-        colours = class_colours(len(self.targets))
+        colours, neutral = class_colours(len(self.targets)), neutral_atoms(self.coefficients)
         for place, k in enumerate(order):
             panel = figure.add_subplot(grid[place // grid.ncols, place % grid.ncols])
             best = int(self.coefficients[k].argmax())
             value = float(self.coefficients[k, best])
-            colour = colours[best] if several else sign_colour(value)
+            colour = GREY if neutral[k] else colours[best] if several else sign_colour(value)
             self._cloud(panel, k, colour, kw)
             about = f"{plain(shorten(self.targets[best], 14))} " if several else ""
-            panel.set_title(f"atom {k}: {about}{value:+.3g}", fontsize="medium", color=colour)
+            title = atom_title(k, f"{about}{value:+.3g}", bool(neutral[k]), self.stability)
+            panel.set_title(title, fontsize="medium", color=colour)
             panels.append(panel)
         if ax is None:
             figure.suptitle(

@@ -30,8 +30,8 @@ ATOMS = 2
 OURS: Mapping[str, Mapping[str, Any]] = {
     "filter": {"xi": 0.003, "l2": 10.0},
     "filter, nonnegative": {"xi": 0.003, "l2": 10.0, "positive": True},
-    "feature": {"model": "feature", "xi": 1e-4},
-    "feature, nonnegative": {"model": "feature", "xi": 1e-4, "positive": True},
+    "feature": {"model": "feature", "xi": 1e-4, "l2": 0.01},
+    "feature, nonnegative": {"model": "feature", "xi": 1e-4, "l2": 0.01, "positive": True},
 }
 NONNEGATIVE = {"xi": 0.003, "l2": 10.0}  # for rows as drawn
 LAMBDA = 1000.0  # weight of labels in ssnmf, the best of 1, 10, ..., 10,000 on draws 101 to 106
@@ -94,7 +94,9 @@ def honest_fits(data: SemisyntheticData, seed: int) -> dict[str, Fit]:
         found[f"published filter, xi = {xi:g}"] = _sweeps(model, X, T)
     for name, parameters in OURS.items():
         left, held = (X_plus, T_plus) if parameters.get("positive") else (X, T)
-        model = SupervisedDictionaryClassifier(ATOMS, random_state=seed, **parameters).fit(left, y)
+        model = SupervisedDictionaryClassifier(
+            ATOMS, solver="lbfgs", tol=1e-7, random_state=seed, **parameters
+        ).fit(left, y)
         odds = model.decision_function(left), model.decision_function(held)
         error = squared_error(held, model.reconstruct(held))
         drawn = nonnegative_error(model.components_.T, T) if parameters.get("positive") else error

@@ -6,7 +6,10 @@ with all their scores; absent scores of the others are zero. Recall at k is over
 a score and of significant ones. Partition k of seed s is drawn by default_rng([s, k]); every method, joint reduction
 alike, is tuned on one partition of its own (k = 1,000,000), over a grid of its own settings, by recall at 100 with
 r = 80, and evaluated with those settings for every r on the others. Kernel regression has shrinkage and both
-bandwidths to tune (principal components the bandwidths), inductive matrix completion its penalty.
+bandwidths to tune (principal components the bandwidths), inductive matrix completion its penalty; kernel ridge in two
+steps, on joint directions, or as one Kronecker system (with and without a kernel of the genes' links), and nearest
+neighbours climb along their settings one at a time. Factorisations without features (alternating least squares) say
+nothing of a disease without links.
 
 Differences from the paper: its disease similarities are a full matrix, its genes come from HumanNet, and its scores
 below 0.2 are absent here, so "significant" is above 0.25 instead of 0.01. The paper's cpHd has one kernel on the sum of
@@ -39,6 +42,7 @@ from ..pairs._links import Links
 from ..pairs._reduce import embeddings, pair_moments
 from ..pairs._tune import Grid, Settings, grid_scores
 from ._core import Result, Row, write
+from ._pair_rivals import RIVALS, Memory, tuned_rival
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -149,6 +153,27 @@ def tuned(study: Study, seed: int, advance: Callable[[], Any]) -> dict[str, Any]
     return best
 
 
+def tuned_rivals(study: Study, memory: Memory, seed: int, advance: Callable[[], Any]) -> dict[str, Any]:
+    """The same of methods without directions."""
+    best = {}
+    for name, rival in RIVALS.items():
+        best[name], _ = tuned_rival(rival, memory, *partition(len(study.A), seed, TUNING))
+        advance()
+    return best
+
+
+def evaluate_rivals(
+    study: Study, memory: Memory, best: dict[str, Any], train: Index, test: Index
+) -> dict[tuple[str, int, str, int], float]:
+    """(method, r, which positives, k) -> recall on one partition, the same for every r."""
+    found: dict[tuple[str, int, str, int], float] = {}
+    for name, values in best.items():
+        scores = np.asarray(RIVALS[name].scores(memory, train, test, values))
+        for (which, k), value in recalls(study.Y[test], scores, study.significant).items():
+            found |= {(name, r, which, k): value for r in study.dimensions}
+    return found
+
+
 def evaluate(
     study: Study, best: dict[str, Any], train: Index, test: Index
 ) -> dict[tuple[str, int, str, int], float]:
@@ -214,10 +239,16 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         notes.append(f"Pairs are generated: {error}")
     n = PARTITIONS[quick]
     table: dict[tuple[str, int, str, int], list[float]] = {}
-    with threadpool_limits(1), track(n + len(REDUCTIONS) + 1, "pairs-gene-disease", show=progress) as advance:
-        best = tuned(study, rng, advance)
+    with (
+        threadpool_limits(1),
+        track(n + len(REDUCTIONS) + len(RIVALS) + 1, "pairs-gene-disease", show=progress) as advance,
+    ):
+        best, memory = tuned(study, rng, advance), Memory(study.A, study.B, study.Y)
+        others = tuned_rivals(study, memory, rng, advance)
         for k in range(n):
-            for key, value in evaluate(study, best, *partition(len(study.A), rng, k)).items():
+            parts = partition(len(study.A), rng, k)
+            found = evaluate(study, best, *parts) | evaluate_rivals(study, memory, others, *parts)
+            for key, value in found.items():
                 table.setdefault(key, []).append(value)
             advance()
         table1 = costs(study, best)
@@ -234,7 +265,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         }
         for (name, r, which, k), values in table.items()
     ]
-    notes += [f"{name}: {_words(settings)}" for name, settings in best.items()]
+    notes += [f"{name}: {_words(settings)}" for name, settings in (best | others).items()]
     notes += ["Costs, CPU time on one thread (Table 1):"]
     notes += ["  ".join(f"{key} {value}" for key, value in row.items()) for row in table1]
     title = f"{'Genes for unseen diseases' if study.real else 'Generated pairs'}, {n} partitions"
@@ -256,7 +287,7 @@ def _lead(first: list[float], values: list[float]) -> Row:
 def _words(settings: Any) -> str:
     if isinstance(settings, Settings):
         return f"shrinkage {settings.shrinkage:g}, bandwidths {settings.left:g} and {settings.right:g}"
-    return f"penalty {settings:g}"
+    return f"penalty {settings:g}" if isinstance(settings, float) else f"settings {settings}"
 
 
 def summary(rows: list[Row], main: int) -> list[Row]:
@@ -277,19 +308,19 @@ def draw(title: str, rows: list[Row], main: int) -> Any:
     plt = pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharey="row")
     figure.suptitle(title, fontsize="large")
-    names = [*REDUCTIONS, IMC, POPULAR]
+    names = [*REDUCTIONS, *RIVALS, IMC, POPULAR]
     for (curves, bars), which in zip(axes, ("all", "significant"), strict=True):
         for i, name in enumerate(names):
             own = [row for row in rows if row["method"] == name and row["positives"] == which]
-            style = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "linewidth": 1.3}
+            colour = COLOURS[i % len(COLOURS)]
+            marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
+            style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.3}
             line = [(row["k"], row["recall"]) for row in own if row["r"] == main]
             curves.plot(*zip(*line, strict=True), label=name, **style)
             last = [row for row in own if row["k"] == max(LISTS)]
             place = np.arange(len(last)) + (i - (len(names) - 1) / 2) * 0.8 / len(names)
             heights, spread = [row["recall"] for row in last], [row["sd"] for row in last]
-            bars.bar(
-                place, heights, 0.8 / len(names), yerr=spread, color=COLOURS[i], error_kw={"linewidth": 0.8}
-            )
+            bars.bar(place, heights, 0.8 / len(names), yerr=spread, color=colour, error_kw={"linewidth": 0.8})
             bars.set_xticks(range(len(last)), [str(row["r"]) for row in last])
         curves.set_xlabel("k")
         curves.set_ylabel("recall" + ("" if which == "all" else ", significant scores"))

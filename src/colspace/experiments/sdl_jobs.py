@@ -3,7 +3,7 @@
 TF-IDF of the 2,480 most frequent words, fitted inside the fold; 20 topics; the covariates skip the dictionary. Folds
 keep postings with the same title and description together. Within the training rows of a fold a quarter of the texts
 is held out: its AUC chooses xi (or the C of logistic regression) and its best F the threshold. The path of xi follows the published tables: one split of 80 and 20 %
-a run, Youden's threshold of the training rows, errors over the squared one of NMF, convex models with their ridge of 2.
+a run, Youden's threshold of the training rows, errors over the squared one of NMF, ridges of 2 (convex models) and 1/2.
 
 The paper's table, 17,880 postings with their text, is the user's download (`fake_job_postings.csv` of Kaggle, in the
 folder that COLSPACE_DATA names) and is used when it is there. Otherwise: a case-control part of it with text and
@@ -51,8 +51,8 @@ TOPICS, FOLDS = 20, 5
 NAME = "sdl-jobs"
 SHOWN = 10  # words of a topic
 FOLDS_RUN = {True: 1, False: FOLDS}
-FEW = 600  # postings when quick
-PATH = {True: PathSize(400, 2, 10), False: PathSize(20_000, 3, 100)}
+FEW = 240  # postings when quick
+PATH = {True: PathSize(240, 2, 6), False: PathSize(20_000, 3, 100)}
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # C of logistic regression
 SHARES = (0.1, 1.0, 10.0)  # of the automatic xi
 RIDGES = (0.001, 0.01)  # l2, in units of the mean ||x||^2
@@ -91,6 +91,7 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
         columns = slice(X.shape[1], X.shape[1] + Z.shape[1])
         model = SupervisedDictionaryClassifier(
             TOPICS,
+            solver="lbfgs",
             xi=choice[0] * np.log(2) / square,
             l2=choice[1] * square,
             covariates=columns if Z.shape[1] else None,
@@ -256,7 +257,7 @@ def some_of(data: JobsData, n: int, seed: int) -> JobsData:
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Five folds of every table and the path of xi; when quick 600 postings of the first, one fold, three methods."""
+    """Five folds of every table and the path of xi; when quick 240 postings of the first, one fold, three methods."""
     found = tables()
     name, data = next(iter(found.items()))
     told = coefficient_rows(name, data)

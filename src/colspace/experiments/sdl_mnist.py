@@ -133,9 +133,18 @@ def ten_class_rows(images: tuple[Array, Any, Array, Any], atoms: int, seed: int)
     }
     fit, held, labels, held_labels = train_test_split(X, y, test_size=0.25, random_state=seed)
     for name, positive in (("filter", False), ("filter, nonnegative", True)):
-        model = SupervisedDictionaryClassifier(atoms, positive=positive, max_iter=300, random_state=seed)
+        square = float(np.mean(np.sum(X * X, axis=1)))
+        model = SupervisedDictionaryClassifier(
+            atoms,
+            solver="lbfgs",
+            positive=positive,
+            l2=0.01 * square,
+            max_iter=300,
+            tol=1e-7,
+            random_state=seed,
+        )
         with unfinished():
-            auto = float(np.log(10) / np.mean(np.sum(X * X, axis=1)))
+            auto = float(np.log(10) / square)
             few = slice(0, min(len(fit), 4000))
             scores = [
                 model.set_params(xi=share * auto).fit(fit[few], labels[few]).score(held, held_labels)

@@ -36,6 +36,7 @@ ATOMS = 25
 BOOTSTRAP = 100
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # C
 SHARES = (0.1, 1.0, 10.0)  # of the automatic xi
+RIDGE = 0.01  # l2 of the feature model; of the filter model in units of the mean ||x||^2
 DRAWN = 9  # atoms of each method in the figure
 
 
@@ -76,9 +77,16 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
     """Supervised dictionary with a share of the automatic xi."""
 
     def fit(X: Array, y: Any, share: float, seed: int) -> Fitted:
-        xi = share * np.log(2) / float(np.mean(np.sum(X * X, axis=1)))
+        square = float(np.mean(np.sum(X * X, axis=1)))
         model = SupervisedDictionaryClassifier(
-            ATOMS, xi=xi, max_iter=300, tol=1e-6, random_state=seed, **parameters
+            ATOMS,
+            solver="lbfgs",
+            xi=share * np.log(2) / square,
+            l2=RIDGE if parameters.get("model") == "feature" else RIDGE * square,
+            max_iter=300,
+            tol=1e-6,
+            random_state=seed,
+            **parameters,
         )
         with unfinished():
             model.fit(X, y)

@@ -2,6 +2,7 @@
 
 from ._bilinear import BilinearPairRegressor
 from ._features import PairTable
+from ._kernel_ridge import KernelPairRegressor
 from ._links import link_matrix
 from ._regressor import PairRegressor
 from ._search import HeldOutEntities, pair_scorer
@@ -11,6 +12,7 @@ __all__ = [
     "BilinearPairRegressor",
     "DisconnectedGraphWarning",
     "HeldOutEntities",
+    "KernelPairRegressor",
     "PairRegressor",
     "PairTable",
     "link_matrix",

@@ -19,7 +19,7 @@ from ._links import shown
 Array = NDArray[np.float64]
 
 SIDES = ("left", "right")
-_TABLE = {"left": "A", "right": "B"}
+TABLE = {"left": "A", "right": "B"}
 _LARGEST = 1e150  # distances beyond this have squares that float64 cannot hold
 
 
@@ -42,7 +42,7 @@ class Features:
 
 def check_features(X: Any, side: str) -> Features:
     """A table of features as float64, with names when it has some."""
-    table = _TABLE[side]
+    table = TABLE[side]
     if is_dask(X):
         msg = (
             f"{table} is a Dask collection ({type(X).__name__}), but features of entities are held in memory; give "
@@ -56,7 +56,7 @@ def check_features(X: Any, side: str) -> Features:
         )
         raise TypeError(msg)
     read = as_table(X, table)
-    names, columns = _index_of(X), read.names
+    names, columns = index_of(X), read.names
     values = check_array(read.values, dtype=np.float64, ensure_all_finite=False, input_name=table)
     if names is not None:
         twice = names[names.duplicated()].unique()
@@ -87,7 +87,7 @@ def check_features(X: Any, side: str) -> Features:
     return found
 
 
-def _index_of(X: Any) -> Any:
+def index_of(X: Any) -> Any:
     """The row labels of a pandas DataFrame, unless they merely count."""
     index = getattr(X, "index", None)
     if index is None or not hasattr(X, "iloc"):
@@ -102,7 +102,7 @@ def _counts(index: Any) -> bool:
 
 def check_same_columns(found: Features, side: str, width: int, columns: list[str] | None) -> None:
     """Refuse features other than those of fit."""
-    table = _TABLE[side]
+    table = TABLE[side]
     if found.values.shape[1] != width:
         msg = f"{table} has {found.values.shape[1]} features, but {width} were given to fit"
         raise ValueError(msg)
@@ -231,8 +231,29 @@ def refuse_overflow(found: Features, side: str) -> None:
         i = i if abs(found.values[i, j]) >= abs(found.values[0, j]) else 0
         name = j if found.columns is None else found.columns[j]
         msg = (
-            f"the covariance of {_TABLE[side]} overflows: column {name!r} has the value {found.values[i, j]:.6g} (entity "
+            f"the covariance of {TABLE[side]} overflows: column {name!r} has the value {found.values[i, j]:.6g} (entity "
             f"{found.label(i)!r}), more than {_LARGEST:g} away from others. Remedy: rescale the column "
             "(sklearn.preprocessing.StandardScaler), or look for a wrong cell"
         )
         raise ValueError(msg)
+
+
+def filled(X: Any, side: str) -> tuple[Any, Any]:
+    """Features with gaps filled by a copula of the columns, and the imputer."""
+    from ..copula import CopulaImputer
+
+    refuse_bare(X, side)
+    imputer = CopulaImputer(random_state=0).fit(X)
+    return fill_with(imputer, X), imputer
+
+
+def fill_with(imputer: Any, X: Any) -> Any:
+    """Features with gaps filled; a DataFrame stays one."""
+    done = imputer.transform(X)
+    return type(X)(np.asarray(done), index=X.index, columns=X.columns) if hasattr(X, "iloc") else done
+
+
+def refuse_bare(X: Any, side: str) -> None:
+    """Refuse a table that is no table of numbers before it is filled."""
+    if is_dask(X) or sparse.issparse(X):
+        check_features(X, side)

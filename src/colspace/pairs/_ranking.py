@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from .._sklearn_compat import whole
 
@@ -34,8 +35,8 @@ def scores_frame(scores: Array, rows: Any, columns: Any) -> Any:
     return pandas.DataFrame(scores, *labels)
 
 
-def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
-    """The best partners of each left entity as one long table."""
+def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any, known: Any = None) -> Any:
+    """The best partners of each left entity as one long table; ``known`` (CSR) adds a column, -inf is no partner."""
     n, k = places.shape
     owner = np.repeat(np.arange(n), k)
     flat = places.ravel()
@@ -45,7 +46,48 @@ def ranked_frame(places: Index, scores: Array, rows: Any, columns: Any) -> Any:
         "right": flat if columns is None else np.asarray(columns)[flat],
         "score": scores.ravel(),
     }
+    if known is not None:
+        table["known"] = np.asarray(known[owner, flat]).ravel().astype(bool)
+    kept = np.isfinite(table["score"])
+    if not kept.all():
+        table = {name: values[kept] for name, values in table.items()}
     return require_pandas("rank").DataFrame(table).infer_objects()
+
+
+def places_of(names: Any, entities: Any, n: int) -> Index:
+    """Positions in fit of entities given by name, -1 for others; without names all are others."""
+    if names is None or entities is None:
+        return np.full(n, -1, dtype=np.intp)
+    place = {name: i for i, name in enumerate(entities)}
+    return np.array([place.get(name, -1) for name in names], dtype=np.intp)
+
+
+def known_pairs(pattern: Any, rows: Index, columns: Index) -> Any:
+    """Which pairs of some entities (positions in fit, -1 for others) have a link that fit saw, CSR of booleans."""
+    table = sparse.csr_array(pattern)[np.maximum(rows, 0)]
+    whole = len(columns) == table.shape[1] and np.array_equal(columns, np.arange(len(columns)))
+    table = (table if whole else table[:, np.maximum(columns, 0)]).tocoo()
+    i, j = table.coords
+    kept = (rows[i] >= 0) & (columns[j] >= 0) & (table.data != 0)
+    return sparse.csr_array((np.ones(int(kept.sum()), dtype=bool), (i[kept], j[kept])), shape=table.shape)
+
+
+def without(blocks: Blocks, known: Any) -> Blocks:
+    """Blocks with the scores of known pairs at -inf."""
+    for rows, columns, scores in blocks:
+        i, j = known[rows].tocoo().coords
+        inside = (j >= columns.start) & (j < columns.stop)
+        scores[i[inside], j[inside] - columns.start] = -np.inf
+        yield rows, columns, scores
+
+
+def rank_blocks(
+    blocks: Blocks, shape: tuple[int, int], k: Any, names: tuple[Any, Any], known: Any, exclude: bool
+) -> Any:
+    """The k best partners of each row as a table that says which are known; without those if they are excluded."""
+    check_k(k, shape[1])
+    found = top_of_blocks(without(blocks, known) if exclude else blocks, shape[0], int(k))
+    return ranked_frame(*found, *names, known)
 
 
 def check_k(k: Any, n: int | None) -> None:

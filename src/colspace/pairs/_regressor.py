@@ -13,22 +13,24 @@ from sklearn.utils.validation import check_is_fitted
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
+from ._calibrate import calibration, probabilities, require_calibration
 from ._features import (
     SIDES,
     Features,
-    check_features,
-    check_same_columns,
     check_same_names,
     embedded,
+    fill_with,
+    filled,
     refuse_overflow,
     sides,
     unpack,
 )
-from ._kernel import Smoother, median_distance
+from ._kernel import LARGE, TOL, Smoother, median_distance
 from ._links import Links, check_links, shown
-from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
+from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
 from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
-from ._tune import LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, tune
+from ._similarity import check_new_side, check_side, principal_coordinates
+from ._tune import COMPONENTS, LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, refits, tune
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -49,8 +51,8 @@ class PairRegressor(BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Directions per side.
+    n_components : int or "auto", default=10
+        Directions per side; "auto" chooses among 10, 25, 50 and 100 with the other settings (not with "cphd" and "sols").
     reduction : {"joint", "pca", "phd", "cphd", "sols"}, default="joint"
         How the coordinates are found: joint reduction; principal components; principal Hessian directions of each
         side; ``2 * n_components`` of them of both sides' features together (each side's part enters the same
@@ -61,8 +63,18 @@ class PairRegressor(BaseEstimator):
     bandwidth : float, (float, float) or "auto", default="auto"
         Width of the kernels, left and right, relative to the median distance between entities; "auto" cross-validates
         over held-out left entities.
+    metric : {"features", "precomputed"}, default="features"
+        "precomputed": A and B are similarities between the entities of each side; their 200 leading principal
+        coordinates are the features.
+    tol : float in [0, 1) or "auto", default="auto"
+        Weights of kernels under this share of their row's largest are dropped, where every pair counts once and less than
+        4 % of the weights are left; 0 is exact. "auto": 1e-5 with more than 4,000 entities on a side (kernels are in single precision then), else 0.
+    impute : bool, default=False
+        Fill gaps in features by a `CopulaImputer` of each side; gaps are an error otherwise.
+    calibrate : bool, default=False
+        Learn probabilities of a link from scores of held-out left entities (isotonic), for ``predict_proba``.
     cv : int, default=5
-        Folds of the cross-validation behind "auto".
+        Folds of the cross-validation behind "auto" and ``calibrate``.
     n_top : int, default=100
         Length of the list of partners that "auto" looks at (scores where absent is zero).
     random_state : int, RandomState or None, default=0
@@ -71,6 +83,7 @@ class PairRegressor(BaseEstimator):
     Attributes
     ----------
     loadings_ : dict of "left" and "right" to ndarray (features, directions)
+    n_components_ : int
     singular_values_ : dict of "left" and "right" to ndarray
         Of the proxy; for other reductions eigenvalues and their like.
     shrinkage_ : float
@@ -97,10 +110,14 @@ class PairRegressor(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [whole(1)],
+        "n_components": [whole(1), StrOptions({"auto"})],
         "reduction": [StrOptions({"joint", "pca", "phd", "cphd", "sols"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
+        "metric": [StrOptions({"features", "precomputed"})],
+        "tol": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "impute": ["boolean"],
+        "calibrate": ["boolean"],
         "cv": [whole(2)],
         "n_top": [whole(1)],
         "random_state": ["random_state"],
@@ -108,11 +125,15 @@ class PairRegressor(BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: int | str = 10,
         *,
         reduction: str = "joint",
         shrinkage: float | str = "auto",
         bandwidth: Any = "auto",
+        metric: str = "features",
+        tol: float | str = "auto",
+        impute: bool = False,
+        calibrate: bool = False,
         cv: int = 5,
         n_top: int = 100,
         random_state: Any = 0,
@@ -121,6 +142,10 @@ class PairRegressor(BaseEstimator):
         self.reduction = reduction
         self.shrinkage = shrinkage
         self.bandwidth = bandwidth
+        self.metric = metric
+        self.tol = tol
+        self.impute = impute
+        self.calibrate = calibrate
         self.cv = cv
         self.n_top = n_top
         self.random_state = random_state
@@ -144,27 +169,56 @@ class PairRegressor(BaseEstimator):
             neither it nor Y stores count as the lower median of the positive weights does.
         """
         A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
-        left, right = check_features(A, "left"), check_features(B, "right")
+        self.imputers_: dict[str, Any] = {}
+        self.coordinates_: dict[str, Any] = {}
+        left, right = self._read(A, "left"), self._read(B, "right")
         check_same_names(Y, left, right)
         check_same_names(mask, left, right, "mask")
         check_same_names(sample_weight, left, right, "sample_weight")
         for X, side in ((left, "left"), (right, "right")):
             refuse_overflow(X, side)
         links = check_links(Y, mask, (len(left.values), len(right.values)), sample_weight)
-        r = int(self.n_components)
-        check_width(r, (left.values.shape[1], right.values.shape[1]), self.reduction)
-        grid, rng = self._grid(), generator(self.random_state)
+        widths = left.values.shape[1], right.values.shape[1]
+        if not isinstance(self.n_components, str):
+            check_width(int(self.n_components), widths, self.reduction)
+        grid, rng = self._grid(min(widths)), generator(self.random_state)
         for X, d in ((left, links.degrees(1)), (right, links.degrees(0))):
             seen = X.values if d is None else X.values[d > 0]
             warn_constant(np.ptp(seen, axis=0), X.columns or range(seen.shape[1]))
         settings = self._choose(left.values, right.values, links, grid, rng)
+        r = self.n_components_ = int(
+            self.n_components if settings.n_components is None else settings.n_components
+        )
         moments = pair_moments(left.values, right.values, links, self.reduction, r, int(rng.integers(2**31)))
         found = embeddings(moments, self.reduction, r, settings.shrinkage)
         self._store(left, right, links, found, settings)
+        if self.calibrate:
+            problem = Problem(left.values, right.values, links, self.reduction, r, int(self.n_top))
+            held = refits(problem, settings, int(self.cv), np.random.default_rng(int(rng.integers(2**31))))
+            self.calibration_ = calibration(held, links.mask is not None)
         return self
 
-    def _grid(self) -> Grid:
+    def _read(self, X: Any, side: str) -> Features:
+        """Features of one side; gaps filled if asked, similarities as coordinates."""
+        if self.metric == "precomputed":
+            found = check_side(X, side, "precomputed")
+            coordinates, self.coordinates_[side] = principal_coordinates(found.values)
+            return Features(coordinates, found.names, None)
+        if self.impute:
+            X, self.imputers_[side] = filled(X, side)
+        return check_side(X, side, "features")
+
+    def _grid(self, most: int) -> Grid:
         """Values to try for each setting; one for those that are given."""
+        counts: tuple[int | None, ...] = (None,)
+        if self.n_components == "auto":
+            if self.reduction in ("cphd", "sols"):
+                msg = (
+                    f"n_components='auto' needs directions that nest, and those of reduction={self.reduction!r} do not; give a "
+                    "number"
+                )
+                raise ValueError(msg)
+            counts = tuple(dict.fromkeys(min(r, most) for r in COMPONENTS))
         if self.reduction not in WHITENED:
             if self.shrinkage != "auto":
                 msg = (
@@ -176,24 +230,27 @@ class PairRegressor(BaseEstimator):
         else:
             shrinkages = SHRINKAGES if self.shrinkage == "auto" else (float(self.shrinkage),)
         if isinstance(self.bandwidth, str):
-            return Grid(shrinkages, LEFT, RIGHT)
+            return Grid(shrinkages, LEFT, RIGHT, counts)
         pair = (self.bandwidth, self.bandwidth) if isinstance(self.bandwidth, Real) else tuple(self.bandwidth)
         if len(pair) != 2 or not all(isinstance(h, Real) and 0 < float(h) < np.inf for h in pair):
             msg = f"bandwidth={self.bandwidth!r} must be 'auto', a positive number, or two of them (left, right)"
             raise ValueError(msg)
-        return Grid(shrinkages, (float(pair[0]),), (float(pair[1]),))
+        return Grid(shrinkages, (float(pair[0]),), (float(pair[1]),), counts)
 
     def _choose(self, A: Array, B: Array, links: Links, grid: Grid, rng: np.random.Generator) -> Settings:
         """The settings with the best score over held-out entities."""
-        self.__dict__.pop("cv_results_", None)
+        for name in ("cv_results_", "calibration_", "_kept"):
+            self.__dict__.pop(name, None)
         if len(grid.settings) == 1:
             return grid.settings[0]
-        problem = Problem(A, B, links, self.reduction, int(self.n_components), int(self.n_top))
+        most = grid.n_components[-1] or int(self.n_components)
+        problem = Problem(A, B, links, self.reduction, most, int(self.n_top))
         tried, scores = tune(problem, grid, int(self.cv), rng)
         self.cv_results_ = {
             "shrinkage": np.array([s.shrinkage for s in tried]),
             "bandwidth_left": np.array([s.left for s in tried]),
             "bandwidth_right": np.array([s.right for s in tried]),
+            "n_components": np.array([s.n_components or most for s in tried]),
             "mean_score": scores,
         }
         return tried[int(np.argmax(scores))]
@@ -232,19 +289,38 @@ class PairRegressor(BaseEstimator):
     def _smoother(self) -> Smoother:
         check_is_fitted(self, "embedding_")
         left, right = (self.bandwidth_[s] * self.median_distance_[s] for s in SIDES)
+        links = Links(self.Y_, self.mask_, self.extra_)
+        large = max(links.shape) > LARGE and links.counted is None
+        tol = (TOL if large else 0.0) if isinstance(self.tol, str) else float(self.tol)
         return Smoother(
             self.embedding_["left"],
             self.embedding_["right"],
-            Links(self.Y_, self.mask_, self.extra_),
+            links,
             (left, right),
+            tol,
+            np.float32 if large else np.float64,
         )
+
+    def _scores(self, E: Array, F: Array, new_right: bool) -> Any:
+        """Blocks of predictions; the right kernel of the entities of fit is kept between calls where it is small."""
+        smoother = self._smoother()
+        if new_right:
+            return smoother.blocks(E, F)
+        if "_kept" not in self.__dict__:
+            self._kept = smoother.kept_kernel(F)
+        return smoother.blocks(E, F, kept=self._kept)
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_kept", None)  # can be made again
+        return state
 
     def transform(self, X: Any, side: str = "left") -> Array:
         """Coordinates of entities of one side, scaled as the kernel sees them.
 
         Parameters
         ----------
-        X : array or DataFrame (entities, features)
+        X : array or DataFrame (entities, features), or similarities to the entities of fit
         side : "left" or "right"
         """
         return self._embed(X, side)[1]
@@ -257,8 +333,13 @@ class PairRegressor(BaseEstimator):
             raise ValueError(msg)
         if X is None:
             return self.entities_[side], self.embedding_[side]
-        found = check_features(X, side)
-        check_same_columns(found, side, self.n_features_[side], self.feature_names_[side])
+        if side in self.imputers_:
+            X = fill_with(self.imputers_[side], X)
+        n = self.Y_.shape[SIDES.index(side)]
+        like = self.n_features_[side], self.feature_names_[side]
+        found = check_new_side(X, side, self.metric, n, like, self.entities_[side])
+        if side in self.coordinates_:
+            found = Features(found.values @ self.coordinates_[side], found.names, None)
         e = Embedding(self.mean_[side], self.loadings_[side], self.scale_[side], self.singular_values_[side])
         return found.names, embedded(e, found)
 
@@ -276,26 +357,48 @@ class PairRegressor(BaseEstimator):
         """
         check_is_fitted(self, "embedding_")
         A, B = sides(A, B)
-        smoother = self._smoother()
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         named = hasattr(A, "iloc") or hasattr(B, "iloc")
-        scores = assemble(smoother.blocks(E, F), (len(E), len(F)))
+        scores = assemble(self._scores(E, F, B is not None), (len(E), len(F)))
         return scores_frame(scores, rows, columns) if named else scores
 
-    def rank(self, A: Any = None, B: Any = None, k: int = 10) -> Any:
+    def predict_proba(self, A: Any = None, B: Any = None) -> Any:
+        """Probabilities of a link for all pairs, of a fit with ``calibrate=True``; parameters as in predict."""
+        require_calibration(self)
+        scores = self.predict(A, B)
+        found = probabilities(self.calibration_, np.asarray(scores))
+        return scores_frame(found, scores.index, scores.columns) if hasattr(scores, "iloc") else found
+
+    def rank(self, A: Any = None, B: Any = None, k: int = 10, *, exclude_known: bool = False) -> Any:
         """The k best partners of each row of A; never more than a chunk of scores in memory.
+
+        Parameters
+        ----------
+        A, B : as in predict
+        k : length of the lists
+        exclude_known : leave out pairs with a link that fit saw; lists of entities with few others are shorter
 
         Returns
         -------
-        DataFrame with the columns left, rank (1 is best), right and score; left and right are the entities' names, or
-        positions where they have none. Ties go by position.
+        DataFrame with the columns left, rank (1 is best), right, score and known (the pair had a link in fit;
+        entities are recognised by name), and probability with ``calibrate=True``; left and right are the entities'
+        names, or positions where they have none. Ties go by position.
         """
         require_pandas("rank")
-        smoother = self._smoother()
+        check_is_fitted(self, "embedding_")
         A, B = sides(A, B)
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
+        at, there = (
+            np.arange(len(Z)) if X is None else places_of(names, self.entities_[side], len(Z))
+            for X, names, Z, side in ((A, rows, E, "left"), (B, columns, F, "right"))
+        )
         check_k(k, len(F))
-        return ranked_frame(*top_of_blocks(smoother.blocks(E, F), len(E), int(k)), rows, columns)
+        known = known_pairs(self.Y_ if self.mask_ is None else self.mask_, at, there)
+        blocks = self._scores(E, F, B is not None)
+        table = rank_blocks(blocks, (len(E), len(F)), k, (rows, columns), known, exclude_known)
+        if self.calibrate:
+            table["probability"] = probabilities(self.calibration_, table["score"].to_numpy())
+        return table
 
     def explain(self, i: Any, j: Any, A: Any = None, B: Any = None, k: int | None = 10) -> Any:
         """The training pairs that carried the prediction for a pair.

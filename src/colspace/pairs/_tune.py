@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernel import CHUNK, UNREACHED, excess_distances, kernel_rows, median_distance, pair_weights
+from ._climb import climb
+from ._kernel import CHUNK, UNREACHED, Smoother, excess_distances, kernel_rows, median_distance, pair_weights
 from ._links import Links
 from ._reduce import PairMoments, embeddings, pair_moments
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-SHRINKAGES = (0.3, 0.03, 0.1, 0.5, 0.8)  # the first is tried with all bandwidths
+SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
 LEFT = RIGHT = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+COMPONENTS = (10, 25, 50, 100)
+START = (0.3, 0.2, 0.2)  # shrinkage and bandwidths to begin at
 HELD_OUT = 1000  # left entities whose predictions are looked at
 CANDIDATES = 4000  # right entities up to which all are ranked
 SAMPLE = 2000  # as many are beyond that
+_KEPT = 2**24  # distances kept between settings at most
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be tuned; bandwidths are relative to the median distance of their side."""
+    """What can be tuned; bandwidths are relative to the median distance of their side; directions: None as given."""
 
     shrinkage: float
     left: float
     right: float
+    n_components: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,24 +45,26 @@ class Grid:
     shrinkage: tuple[float, ...]
     left: tuple[float, ...]
     right: tuple[float, ...]
+    n_components: tuple[int | None, ...] = (None,)
+
+    @property
+    def ladders(self) -> tuple[tuple[Any, ...], ...]:
+        """Values of each setting."""
+        return self.shrinkage, self.left, self.right, self.n_components
 
     @property
     def settings(self) -> list[Settings]:
         """All combinations."""
-        return [Settings(a, h, g) for a in self.shrinkage for h in self.left for g in self.right]
+        return [Settings(*values) for values in product(*self.ladders)]
 
-    def first(self) -> Grid:
-        """All bandwidths with the first shrinkage."""
-        return Grid(self.shrinkage[:1], self.left, self.right)
-
-    def near(self, best: Settings) -> Grid:
-        """The other shrinkages with bandwidths at most one step from the best."""
-        return Grid(self.shrinkage[1:], _around(self.left, best.left), _around(self.right, best.right))
-
-
-def _around(values: tuple[float, ...], centre: float) -> tuple[float, ...]:
-    i = values.index(centre)
-    return values[max(0, i - 1) : i + 2]
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Places to begin at: shrinkage near .3, bandwidths near .2, the middle number of directions."""
+        near = [
+            int(np.argmin(np.abs(np.subtract(values, at))))
+            for values, at in zip(self.ladders, START, strict=False)
+        ]
+        return (*near, len(self.n_components) // 2)
 
 
 def entity_folds(linked: Index, n_splits: int, rng: np.random.Generator) -> list[Index]:
@@ -71,11 +78,10 @@ def entity_folds(linked: Index, n_splits: int, rng: np.random.Generator) -> list
     return [np.sort(fold) for fold in np.array_split(rng.permutation(linked), n_splits)]
 
 
-def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None) -> float:
-    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank; partners count as often as they weigh.
-
-    A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
-    """
+def top_gains(
+    scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None
+) -> tuple[Array, Any]:
+    """Per row: recall at k averaged over k = 1..n_top, and whether it has partners that weigh; see `top_score`."""
     n = scores.shape[1]
     best = np.partition(scores, max(n - n_top - 1, 0), axis=1)[:, max(n - n_top - 1, 0) :]
     least = best.min(axis=1, keepdims=True)
@@ -87,9 +93,18 @@ def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Arra
     gain = np.maximum(0.0, 1.0 - (above + (tied - 1) / 2) / n_top)
     gain[own < least[rows, 0]] = 0.0
     weight = np.ones(len(rows)) if weight is None else weight
-    count = np.bincount(rows, weights=weight)
-    each = np.bincount(rows, weights=weight * gain)[count > 0] / count[count > 0]
-    return float(np.mean(each))
+    count = np.bincount(rows, weights=weight, minlength=len(scores))
+    total = np.bincount(rows, weights=weight * gain, minlength=len(scores))
+    return total / np.where(count > 0, count, 1.0), count > 0
+
+
+def top_score(scores: Any, rows: Index, columns: Index, n_top: int, weight: Array | None = None) -> float:
+    """Recall at k averaged over k = 1..n_top, and over rows; ties: middle rank; partners count as often as they weigh.
+
+    A partner of rank q is found by the lists of length k >= q, a share 1 - (q - 1) / n_top of them.
+    """
+    gain, has = top_gains(scores, rows, columns, n_top, weight)
+    return float(np.mean(gain[has]))
 
 
 def squared_score(
@@ -132,14 +147,22 @@ def tune(
     """Settings with their mean score over folds of held-out left entities, larger is better.
 
     Zero-filled scores: how far up the list a held-out entity's partners stand (`top_score`). Observed ones: minus
-    the squared error. At most HELD_OUT entities are looked at, among a sample of partners when there are many. All
-    bandwidths are tried with the first shrinkage, then the other shrinkages around the best of them.
+    the squared error. At most HELD_OUT entities are looked at, among a sample of partners when there are many. The
+    search climbs along one setting at a time.
     """
-    folds = list(_folds(problem, n_splits, rng))
-    total = _scores(problem, folds, grid.first())
-    if len(grid.shrinkage) > 1:
-        total |= _scores(problem, folds, grid.near(max(total, key=lambda s: total[s])))
-    return list(total), np.array(list(total.values()))
+    most = max(problem.n_components if r is None else r for r in grid.n_components)
+    folds = [_Judge(problem, fold, most) for fold in _folds(problem, n_splits, rng)]
+    tried: dict[Settings, float] = {}
+
+    def score(places: tuple[int, ...]) -> float:
+        settings = Settings(*(values[k] for values, k in zip(grid.ladders, places, strict=True)))
+        if settings not in tried:
+            tried[settings] = sum(fold.score(settings) for fold in folds) / len(folds)
+        return tried[settings]
+
+    score(grid.start)
+    climb(score, tuple(len(values) for values in grid.ladders), grid.start)
+    return list(tried), np.array(list(tried.values()))
 
 
 def _folds(problem: Problem, n_splits: int, rng: np.random.Generator) -> Iterator[Fold]:
@@ -164,24 +187,96 @@ def _folds(problem: Problem, n_splits: int, rng: np.random.Generator) -> Iterato
         yield Fold(train, test, candidates, rows, columns, truth, weight, moments, seen)
 
 
-def _scores(problem: Problem, folds: list[Fold], grid: Grid) -> dict[Settings, float]:
-    A, B = problem.A, problem.B
-    total = dict.fromkeys(grid.settings, 0.0)
-    for fold in folds:
-        n_top = max(1, round(min(problem.n_top, len(B)) * len(fold.candidates) / len(B)))
-        for shrinkage in grid.shrinkage:
-            left, right = embeddings(fold.moments, problem.reduction, problem.n_components, shrinkage)
-            found = grid_scores(
-                left(A[fold.test]), left(A[fold.train]), right(B), fold.candidates, fold.seen, grid
-            )
-            for (h, g), scores in found:
-                value = (
-                    top_score(scores, fold.rows, fold.columns, n_top, fold.weight)
-                    if fold.seen.mask is None
-                    else squared_score(scores, fold.rows, fold.columns, fold.truth, fold.weight)
-                )
-                total[Settings(shrinkage, h, g)] += value / len(folds)
-    return total
+@dataclass(frozen=True)
+class Held:
+    """Predictions of some left entities that did not see what they are asked: scores, and where the partners are."""
+
+    entities: Index
+    scores: Any
+    rows: Index
+    columns: Index
+    truth: Array
+    weight: Array
+
+
+def refits(problem: Problem, settings: Settings, n_splits: int, rng: np.random.Generator) -> Iterator[Held]:
+    """Predictions of held-out left entities by fits to the others with the same settings."""
+    r = settings.n_components or problem.n_components
+    for fold in _folds(problem, n_splits, rng):
+        left, right = embeddings(fold.moments, problem.reduction, r, settings.shrinkage)
+        train, F = left(problem.A[fold.train]), right(problem.B)
+        widths = settings.left * median_distance(train), settings.right * median_distance(F)
+        smoother = Smoother(train, F, fold.seen, widths)
+        E, chosen = left(problem.A[fold.test]), F[fold.candidates]
+        scores = smoother.combine(smoother.left_sums(E), smoother.right_kernel(chosen))
+        yield Held(fold.test, scores, fold.rows, fold.columns, fold.truth, fold.weight)
+
+
+class _Judge:
+    """One fold with what settings share: directions of a shrinkage, distances of a number of directions, smoothed scores.
+
+    Singular vectors nest, so all numbers of directions come from the largest. Single precision is enough to rank
+    partners; weights of observed pairs would underflow in it.
+    """
+
+    def __init__(self, problem: Problem, fold: Fold, most: int) -> None:
+        self.problem, self.fold, self.most = problem, fold, most
+        self.plain = fold.seen.counted is None
+        self.precision: Any = np.float32 if self.plain else np.float64
+        self.kept: dict[str, tuple[Any, Any]] = {}
+
+    def _last(self, what: str, key: Any, make: Callable[[], Any]) -> Any:
+        """The last thing of a kind if it is the same, else a new one."""
+        if self.kept.get(what, (None,))[0] != key:
+            self.kept.pop(what, None)
+            self.kept[what] = key, make()
+        return self.kept[what][1]
+
+    def _coordinates(self, shrinkage: float) -> tuple[Array, Array, Array]:
+        problem, fold = self.problem, self.fold
+        left, right = embeddings(fold.moments, problem.reduction, self.most, shrinkage)
+        return left(problem.A[fold.test]), left(problem.A[fold.train]), right(problem.B)
+
+    def _distances(self, settings: Settings) -> tuple[Any, Any, float, Array]:
+        """Of held-out entities to the others, of the candidates to all right ones if these are few, and their unit."""
+        found = self._last("E", settings.shrinkage, lambda: self._coordinates(settings.shrinkage))
+        test, train, right = (E[:, : settings.n_components] for E in found)
+        unit = median_distance(right)
+        few = len(self.fold.candidates) * len(right) <= _KEPT
+        D = self._right(right, self.fold.candidates, unit) if few else None
+        return excess_distances(test, train, median_distance(train)), D, unit, right
+
+    def _right(self, right: Array, chosen: Index, unit: float) -> Any:
+        return excess_distances(right[chosen], right, unit).astype(self.precision, copy=False)
+
+    def _smoothed(self, D: Any, width: float) -> tuple[Any, Any]:
+        seen, K = self.fold.seen, kernel_rows(D.copy(), width)
+        if self.plain:
+            return (_rows_to_one(K) @ seen.scores).astype(self.precision, copy=False), None
+        return K @ seen.scores, pair_weights(K, seen)
+
+    def score(self, settings: Settings) -> float:
+        """How good the predictions of held-out entities are."""
+        fold, problem = self.fold, self.problem
+        where = settings.shrinkage, settings.n_components
+        D, D_right, unit, right = self._last("D", where, lambda: self._distances(settings))
+        sums = self._last("sums", (*where, settings.left), lambda: self._smoothed(D, settings.left))
+        blocks, step = [], len(fold.candidates) if D_right is not None else max(1, CHUNK // len(right))
+        for start in range(0, len(fold.candidates), step):
+            chosen = fold.candidates[start : start + step]
+            part = D_right.copy() if D_right is not None else self._right(right, chosen, unit)
+            K = kernel_rows(part, settings.right)
+            if self.plain:
+                blocks.append(sums[0] @ _rows_to_one(K).T)
+                continue
+            weights = sums[1] @ K.T
+            scores = np.full_like(weights, fold.seen.mean)
+            blocks.append(np.divide(sums[0] @ K.T, weights, out=scores, where=weights > UNREACHED))
+        scores = np.hstack(blocks)
+        if fold.seen.mask is not None:
+            return squared_score(scores, fold.rows, fold.columns, fold.truth, fold.weight)
+        n_top = max(1, round(min(problem.n_top, len(right)) * len(fold.candidates) / len(right)))
+        return top_score(scores, fold.rows, fold.columns, n_top, fold.weight)
 
 
 def _candidates(held_out: Any, n: int, rng: np.random.Generator) -> Index:
@@ -212,19 +307,15 @@ def grid_scores(
         smoothed.append((_rows_to_one(K) if plain else K) @ seen.scores)
         counts.append(np.zeros((0, seen.shape[1])) if plain else pair_weights(K, seen))
     sums: list[Any] = [np.vstack(part).astype(precision, copy=False) for part in (smoothed, counts)]
-    step = max(1, CHUNK // len(right))
+    chosen = excess_distances(right[candidates], right, units[1]).astype(precision, copy=False)
     for g in grid.right:
-        blocks = []
-        for start in range(0, len(candidates), step):
-            chosen = right[candidates[start : start + step]]
-            K = kernel_rows(excess_distances(chosen, right, units[1]).astype(precision, copy=False), g)
-            if plain:
-                blocks.append(sums[0] @ _rows_to_one(K).T)
-                continue
+        K = kernel_rows(chosen.copy(), g)
+        if plain:
+            scores = sums[0] @ _rows_to_one(K).T
+        else:
             weights = sums[1] @ K.T
             scores = np.full_like(weights, seen.mean)
-            blocks.append(np.divide(sums[0] @ K.T, weights, out=scores, where=weights > UNREACHED))
-        scores = np.hstack(blocks)
+            np.divide(sums[0] @ K.T, weights, out=scores, where=weights > UNREACHED)
         for n, h in enumerate(grid.left):
             yield (h, g), scores[n * len(test) : (n + 1) * len(test)]
 

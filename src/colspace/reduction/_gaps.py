@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._containers import as_table
@@ -23,24 +25,25 @@ Array = NDArray[np.float64]
 class HoleyReduction(TransformerMixin, BaseEstimator):
     r"""Directions of a table with gaps: an imputer, then a reducer, and errors of both together.
 
-    The directions are those of the table whose gaps hold their conditional means. Their errors join what
-    groups of rows say of the filled table (the reducer's jackknife, U) and how far directions move when
-    the gaps are drawn anew (B, between D draws),
+    The directions are those of the table whose gaps hold their conditional means. Their variance has two parts: that of
+    rows, gaps included, when the imputer is known (U, the reducer's jackknife on the filled table), and that of the imputer
+    itself (V). For the latter the imputer is fitted without each of K groups of rows and fills the gaps of all,
 
-    .. math:: T = U + \left(1 + \tfrac1D\right) B,
+    .. math:: T = U + V, \qquad V = \frac{K - 1}{K} \sum_k |\theta_{-k} - \bar\theta|^2,
 
-    each draw's directions being turned and scaled to those of the filled table.
+    the directions :math:`\theta_{-k}` being turned and scaled to those of the filled table. What gaps cost is in U
+    already: a variance between draws of the gaps would count it again.
 
     Parameters
     ----------
-    imputer : estimator with ``fit``, ``transform`` and ``sample(X, n_samples, random_state)``, or None
+    imputer : estimator with ``fit`` and ``transform``, or None
         None is `colspace.CopulaImputer`. ``mean`` fills the gaps where the imputer has it, else ``transform``.
     reducer : estimator with ``components_`` and ``components_error_``, or None
         None is `colspace.JointReduction(moments="all")`.
-    n_draws : int, default=10
-        Tables that are drawn for the errors.
+    n_refits : int, default=5
+        Groups of rows that the imputer is fitted without, for the errors.
     random_state : int, RandomState or None, default=None
-        Of the draws.
+        Of the groups.
 
     Attributes
     ----------
@@ -73,18 +76,18 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "imputer": [HasMethods(["fit", "transform", "sample"]), None],
+        "imputer": [HasMethods(["fit", "transform"]), None],
         "reducer": [HasMethods(["fit", "transform"]), None],
-        "n_draws": [whole(2)],
+        "n_refits": [whole(2)],
         "random_state": ["random_state"],
     }
 
     def __init__(
-        self, imputer: Any = None, reducer: Any = None, *, n_draws: int = 10, random_state: Any = None
+        self, imputer: Any = None, reducer: Any = None, *, n_refits: int = 5, random_state: Any = None
     ) -> None:
         self.imputer = imputer
         self.reducer = reducer
-        self.n_draws = n_draws
+        self.n_refits = n_refits
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -100,21 +103,21 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         """
         gaps = self._check(X, reset=True)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        weights = weights_of(sample_weight)
         self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
         self.reducer_ = JointReduction(moments="all") if self.reducer is None else clone(self.reducer)
         self.imputer_.fit(X, **weights)
-        self.reducer_.fit(self._fill(X), y, **weights)
+        self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
         self.missing_share_ = float(np.mean(gaps))
         self._copy()
         if not self.errors_note_ and gaps.any():
-            self._add_draws(X, y, weights)
+            self._add_refits(X, y, sample_weight)
         return self
 
     def _check(self, X: Any, *, reset: bool) -> NDArray[np.bool_]:
         """Where X has gaps; sets or checks its names and width."""
         if is_dask(X):
-            msg = "HoleyReduction draws tables in memory, but got a Dask collection; load it (X.compute())"
+            msg = "HoleyReduction fills tables in memory, but got a Dask collection; load it (X.compute())"
             raise TypeError(msg)
         table = as_table(X)
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
@@ -130,11 +133,6 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         )
         return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
 
-    def _fill(self, X: Any) -> Any:
-        fill = getattr(self.imputer_, "mean", None)
-        filled = fill(X) if callable(fill) else self.imputer_.transform(X)
-        return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
-
     def _copy(self) -> None:
         """Take over what the reducer has learned."""
         for name in ("loadings_", "loadings_error_", "blocks_"):
@@ -147,9 +145,8 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         self.expected_error_: Any = getattr(self.reducer_, "expected_error_", None)
         self.errors_note_ = getattr(self.reducer_, "errors_note_", "the reducer gives no errors")
 
-    def _add_draws(self, X: Any, y: Any, weights: dict[str, Any]) -> None:
-        """Add the variance between draws to the reducer's errors."""
-        draws = self.imputer_.sample(X, self.n_draws, random_state=generator(self.random_state))
+    def _add_refits(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add the imputer's own variance to the reducer's errors."""
         model = clone(self.reducer_)
         if "n_groups" in model.get_params():
             model.set_params(n_groups=None)
@@ -160,17 +157,22 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         outside: dict[str, list[Array]] = {name: [] for name in blocks}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said of the filled table already
-            for table in draws:
-                theirs = np.split(
-                    np.asarray(model.fit(table, y, **weights).components_, dtype=np.float64), len(blocks)
-                )
-                for (name, columns), L, M in zip(blocks.items(), mine, theirs, strict=True):
-                    L, M = L.T[columns], M.T[columns]
-                    moved[name].append(fitted_to(M, L, scale[columns]))
-                    V = basis(L)
-                    B = turn(basis(M), V)
-                    outside[name].append(B - V @ (V.T @ B))
-        factor = 1.0 + 1.0 / self.n_draws
+            try:
+                for table in self._refilled(X, sample_weight):
+                    fitted = model.fit(table, y, **weights_of(sample_weight))
+                    theirs = np.split(np.asarray(fitted.components_, dtype=np.float64), len(blocks))
+                    for (name, columns), L, M in zip(blocks.items(), mine, theirs, strict=True):
+                        L, M = L.T[columns], M.T[columns]
+                        moved[name].append(fitted_to(M, L, scale[columns]))
+                        V = basis(L)
+                        B = turn(basis(M), V)
+                        outside[name].append(B - V @ (V.T @ B))
+            except (ValueError, ArithmeticError) as reason:
+                self.components_error_ = self.expected_error_ = None
+                if hasattr(self, "loadings_error_"):
+                    self.loadings_error_ = None
+                self.errors_note_ = f"without some group of the rows there is no fit: {reason}"
+                return
         error = np.square(np.asarray(self.components_error_, dtype=np.float64))
         expected = (
             self.expected_error_ if isinstance(self.expected_error_, dict) else {"": self.expected_error_}
@@ -178,9 +180,9 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         joined = {}
         r = mine[0].shape[0]
         for b, (name, columns) in enumerate(blocks.items()):
-            error[b * r : (b + 1) * r, columns] += factor * np.var(np.stack(moved[name]), axis=0, ddof=1).T
-            between = factor * float(np.var(np.stack(outside[name]), axis=0, ddof=1).sum()) / r
-            joined[name] = widened(float(expected[name]), between, 1.0 - r / len(columns))
+            error[b * r : (b + 1) * r, columns] += left_out_variance(moved[name]).T
+            more = float(left_out_variance(outside[name]).sum()) / r
+            joined[name] = widened(float(expected[name]), more, 1.0 - r / len(columns))
         self.components_error_ = np.sqrt(error).astype(self.components_.dtype)
         if hasattr(self, "loadings_error_"):
             self.loadings_error_ = {
@@ -189,12 +191,23 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
             }
         self.expected_error_ = joined if isinstance(self.expected_error_, dict) else joined[""]
 
+    def _refilled(self, X: Any, sample_weight: Any) -> Iterator[Any]:
+        """The table as imputers fill it that were fitted without a group of the rows."""
+        n = X.shape[0]
+        k = min(self.n_refits, n)
+        group = generator(self.random_state).permutation(n) % k
+        for i in range(k):
+            rows = np.flatnonzero(group != i)
+            some = None if sample_weight is None else np.asarray(sample_weight)[rows]
+            imputer = clone(self.imputer_).fit(_safe_indexing(X, rows), **weights_of(some))
+            yield filled_by(imputer, X)
+
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""
         check_is_fitted(self)
         self._check(X, reset=False)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
-        return self.reducer_.transform(self._fill(X))
+        return self.reducer_.transform(filled_by(self.imputer_, X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the embedding's columns, the reducer's."""
@@ -214,6 +227,23 @@ def _imputer() -> Any:
     from ..copula import CopulaImputer
 
     return CopulaImputer()
+
+
+def filled_by(imputer: Any, X: Any) -> Any:
+    """The table with its gaps filled by means, where the imputer has them."""
+    fill = getattr(imputer, "mean", None)
+    filled = fill(X) if callable(fill) else imputer.transform(X)
+    return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
+
+
+def weights_of(sample_weight: Any) -> dict[str, Any]:
+    """Arguments for a fit with weights, none without."""
+    return {} if sample_weight is None else {"sample_weight": sample_weight}
+
+
+def left_out_variance(found: list[Array]) -> Array:
+    """Variance by the jackknife, (K - 1)/K times the sum of squared deviations of what is found without each group."""
+    return (len(found) - 1) * np.asarray(np.var(np.stack(found), axis=0))
 
 
 def fitted_to(M: Array, L: Array, scale: Array) -> Array:

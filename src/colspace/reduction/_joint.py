@@ -135,7 +135,10 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         out, "error", its standard error, and "difference_error", that of its difference to the best; empty with fewer than ten different rows.
     shrinkage_ : dict of str to float
     ridge_ : dict of str to float
-        With "auto", the ridge of each block on standardised columns.
+        With "auto", the ridge of each block on standardised columns (on half-whitened coordinates along leading axes, see ``n_axes_``).
+    n_axes_ : dict of str to int
+        With "auto", how many principal axes of each block directions are made of: all, or the leading ones where several blocks have
+        more columns than rows and that errs less on rows left out.
     parts_ : dict of str to float
         With "auto", the share of the response's variance that each part explains on rows left out: "linear",
         "gradients" and "moments" (the latter two of what the linear part leaves).
@@ -427,6 +430,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         )
         for name, found in (
             ("ridge_", solution.ridges),
+            ("n_axes_", solution.axes),
             ("parts_", solution.parts),
             ("component_scores_", solution.counted),
         ):

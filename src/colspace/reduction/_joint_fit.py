@@ -200,6 +200,7 @@ class Solution:
     count: float
     solver: str
     ridges: list[float] | None = None
+    axes: list[int] | None = None
     parts: dict[str, float] | None = None
     known: Known | None = None
     counted: dict[str, Array] | None = None

@@ -215,19 +215,19 @@ class SliceScores:
 
 
 def slice_responses(
-    m: SlicedMoments, slicer: Callable[[Array], Index], counts: list[int], *, indicators: bool
+    m: SlicedMoments, slicer: Callable[[Array], Index], counts: list[int], *, indicators: Sequence[bool]
 ) -> tuple[Array, SliceScores]:
-    """E[(x - mean) v'] and the responses v of unit variance: indicators of slices, or their ranks.
+    """E[(x - mean) v'] and the responses v of unit variance: indicators of a response's slices, or their ranks.
 
     So the ridge, like the slices, does not change with monotone functions of the response.
     """
     starts = np.concatenate([[0], np.cumsum(counts[:-1])]).astype(np.intp)
     scores, cross = [], []
-    for start, k in zip(starts, counts, strict=True):
+    for start, k, by_indicators in zip(starts, counts, indicators, strict=True):
         p = m.weights[start : start + k]
-        table = np.eye(k) if indicators else (np.cumsum(p) - p / 2)[:, None]
+        table = np.eye(k) if by_indicators else (np.cumsum(p) - p / 2)[:, None]
         mean = p @ table
-        mapped = response_map(mean, (table - mean).T @ ((table - mean) * p[:, None]), labels=indicators)
+        mapped = response_map(mean, (table - mean).T @ ((table - mean) * p[:, None]), labels=by_indicators)
         scores.append(mapped(table))
         cross.append((m.slice_means[start : start + k].T * p) @ scores[-1])
     return np.hstack(cross), SliceScores(slicer, tuple(scores), starts)

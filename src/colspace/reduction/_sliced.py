@@ -110,7 +110,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         covariance = m.covariance
 
         def ridge() -> float:
-            indicators = self._second or source.encoder.labels
+            indicators = [self._second or single for single in slicer.single]
             cross, scores = slice_responses(m, slicer, counts, indicators=indicators)
             return leave_one_out_ridge(source, table.columns[0], m.mean, covariance, m.n_rows, cross, scores)
 
@@ -167,7 +167,7 @@ class SlicedInverse(_SlicedReduction):
         one and their matrices added.
     shrinkage : "ridge", float in [0, 1], "auto" or None, default="ridge"
         What is added to the correlation matrix R before it is inverted. "ridge": R + ridge I with the ridge of least
-        leave-one-out error of a regression of the slice's rank (class labels: of their indicators) on the columns (one more pass over the
+        leave-one-out error of a regression of the slice's rank (of indicators where each class or value is a slice) on the columns (one more pass over the
         rows), next to nothing where they say nothing linear. Otherwise the weight of the identity in a mean with R: a number, "auto" for Ledoit-Wolf, None
         (the published estimator) as little as the numbers allow; 0 refuses a singular R.
     response : None, "numbers", "rank", "labels" or callable, default=None
@@ -338,10 +338,14 @@ def slice_edges(values: Array, weights: Array, n_slices: int) -> Array:
 
 @dataclass(frozen=True)
 class Slicer:
-    """Slice numbers of rows, counted on from response to response; ``edges`` None: y holds class labels."""
+    """Slice numbers of rows, counted on from response to response; ``edges`` None: y holds class labels.
+
+    ``single``: of each response, whether a slice is one class or one value.
+    """
 
     edges: tuple[Array, ...] | None
     n_classes: int = 0
+    single: tuple[bool, ...] = (True,)
 
     @property
     def counts(self) -> list[int]:
@@ -370,12 +374,16 @@ def make_slicer(source: Source, n_slices: int) -> Slicer:
         return Slicer(None, max(2, q))
     if source.dask:
         summary = source.reduce(_response_quantiles)
-        return Slicer(tuple(slice_edges(c.values, c.weights, n_slices) for c in summary.columns))
-    edges = []
-    for y in source.y.T:
-        values, inverse = np.unique(y, return_inverse=True)
-        edges.append(slice_edges(values, np.bincount(inverse, source.weights).astype(np.float64), n_slices))
-    return Slicer(tuple(edges))
+        found = [(c.values, c.weights) for c in summary.columns]
+    else:
+        found = []
+        for y in source.y.T:
+            values, inverse = np.unique(y, return_inverse=True)
+            found.append((values, np.bincount(inverse, source.weights).astype(np.float64)))
+    return Slicer(
+        tuple(slice_edges(values, weights, n_slices) for values, weights in found),
+        single=tuple(len(values) <= n_slices for values, _ in found),
+    )
 
 
 def _response_quantiles(X: Any, Y: Array, weights: Array | None = None) -> QuantileSummary:

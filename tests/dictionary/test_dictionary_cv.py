@@ -1,0 +1,129 @@
+"""Search by cross-validation: its losses against fits made one by one, its rule, and what it refuses."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+
+from colspace import SupervisedDictionaryClassifier as Classifier
+from colspace import SupervisedDictionaryClassifierCV as Search
+from colspace.dictionary._search import Grid, choose
+from colspace.io import load, save
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    rows = np.flatnonzero(np.isin(y, (3, 5, 8)))[:150]
+    return X[rows] / 16, y[rows]
+
+
+@pytest.mark.parametrize("options", [{}, {"model": "feature"}, {"positive": True, "covariates": [3, 12]}])
+def test_losses_are_those_of_fits_one_by_one(digits, options):
+    X, y = digits
+    cv = StratifiedKFold(2, shuffle=True, random_state=0)
+    weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
+    search = Search((3, 2), xi_factors=(1.0, 3.0), l2_factors=(10.0, 3.0), cv=cv, tol=1e-7, **options)
+    search.fit(X, y, sample_weight=weight)
+    sizes, xis, l2s = search.grid_
+    assert sizes == (3, 2)
+    for f, (train, held) in enumerate(cv.split(X, y)):
+        for i, j, k in ((0, 1, 0), (1, 1, 0), (1, 1, 1)):  # where paths begin, and a step from there
+            one = Classifier(sizes[i], xi=xis[j], l2=l2s[k], tol=1e-5, max_iter=5000, **options)
+            one.fit(X[train], y[train], sample_weight=weight[train])
+            lost = log_loss(y[held], one.predict_proba(X[held]), sample_weight=weight[held])
+            np.testing.assert_allclose(-search.scores_[i, j, k, f], lost, rtol=0.02 if k else 1e-3)
+
+
+def test_the_choice_is_fitted_to_all_rows_and_is_a_dictionary_like_any_other(digits, tmp_path):
+    X, y = digits
+    frame = pd.DataFrame(X, columns=[f"p{j}" for j in range(64)])
+    search = Search((2, 3), xi_factors=(10.0, 1.0), l2_factors=(1.0,), cv=2, positive=True, random_state=0)
+    search.fit(frame, y)
+    one = Classifier(search.n_components_, xi=search.xi_, l2=search.l2_, positive=True, random_state=0)
+    one.fit(frame, y)
+    np.testing.assert_allclose(search.components_, one.components_)
+    np.testing.assert_allclose(search.predict_proba(frame), one.predict_proba(frame))
+    assert search.transform(frame).shape == (150, search.n_components_)
+    assert search.get_feature_names_out().shape == (search.n_components_,)
+    path = search.xi_path(frame, y, [0.1, 1.0])
+    np.testing.assert_allclose(
+        path.reconstruction_error, one.xi_path(frame, y, [0.1, 1.0]).reconstruction_error
+    )
+    save(search, tmp_path / "m.skops")
+    np.testing.assert_array_equal(load(tmp_path / "m.skops").predict(frame), search.predict(frame))
+
+
+def test_the_simplest_within_one_standard_error_is_chosen():
+    grid = Grid((5, 2), (1.0, 10.0), (0.1, 1.0))
+    losses = np.full((2, 2, 2, 4), 1.0)
+    losses[0, 0, 0] = [0.50, 0.54, 0.46, 0.50]  # the least: 5 atoms, mean .5, standard error .0163
+    losses[1, 0, 1] = [0.51, 0.51, 0.52, 0.52]  # .015 above: near
+    losses[1, 1, 1] = 0.52  # .02 above
+    assert choose(losses, grid, "best") == (0, 0, 0)
+    assert choose(losses, grid, "one-standard-error") == (1, 0, 1)
+    losses[1, 1, 0] = losses[1, 0, 1]  # as near with a larger xi
+    assert choose(losses, grid, "one-standard-error") == (1, 1, 0)
+    losses[1, 1] = np.inf
+    assert choose(losses, grid, "one-standard-error") == (1, 0, 1)
+    assert choose(losses[..., :1], grid, "one-standard-error") == choose(losses[..., :1], grid, "best")
+
+
+def test_a_walk_visits_every_place_by_single_steps():
+    grid = Grid((5, 2, 9), (1.0, 10.0), (0.1, 1.0, 3.0))
+    path = grid.walk()
+    assert len(set(path)) == len(path) == 18
+    ranks = [np.argsort(np.argsort(axis)) for axis in (grid.n_components, grid.xi, grid.l2)]
+    steps = np.abs(np.diff([[ranks[a][i] for a, i in enumerate(place)] for place in path], axis=0))
+    assert set(steps[steps[:, 0] == 0].sum(axis=1)) == {1}
+    assert steps[:, 0].sum() == 2
+    assert path[0] == (2, 1, 2)
+    assert path[6] == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": [100, 80]}, "n_components=80 is more than 150 sample.* use at most 64"),
+        (
+            {"n_components": [64], "cv": 2, "covariates": [0]},
+            "n_components=64 is more than .* use at most 63",
+        ),
+        ({"n_components": [2, 2]}, "n_components=.* must be a list of distinct whole numbers above 0"),
+        ({"n_components": True}, "'n_components' parameter"),
+        ({"xi_factors": [0.0]}, "xi_factors=.* must be a list of distinct numbers above 0"),
+        ({"l2_factors": ["a"]}, "l2_factors=.* must be a list"),
+        ({"coding": "labels", "model": "feature"}, "'coding' parameter"),
+        ({"rule": "median"}, "'rule' parameter"),
+    ],
+)
+def test_wrong_settings(digits, options, message):
+    with pytest.raises(ValueError, match=message):
+        Search(**options).fit(*digits)
+
+
+def test_more_atoms_than_dimensions_are_not_tried(digits):
+    X, y = digits
+    flat = X[:, :20] @ np.linalg.qr(X[:20, :3])[0] @ np.random.default_rng(0).standard_normal((3, 20))
+    search = Search((2, 3, 4), xi_factors=(1.0,), l2_factors=(1.0,), cv=2).fit(flat, y)
+    assert np.isneginf(search.scores_[2]).all()
+    assert np.isfinite(search.scores_[:2]).all()
+    assert np.isfinite(
+        Search((4, 5), xi_factors=(1.0,), l2_factors=(1.0,), cv=2).fit(flat, y).scores_[0]
+    ).all()
+
+
+def test_folds(digits):
+    X, y = digits
+    with pytest.raises(ValueError, match="the smallest class has 1 row, which cannot be both"):
+        Search().fit(X[:20], np.r_[np.zeros(19), 1.0])
+    with pytest.raises(ValueError, match=r"n_components=\[60\]: all are more than the 50 that 64 column"):
+        Search([60], cv=2).fit(X[:100], np.repeat([0, 1], 50))
+    few = np.r_[np.flatnonzero(y == 3)[:3], np.flatnonzero(y == 5)]
+    search = Search((2,), xi_factors=(1.0,), l2_factors=(1.0,)).fit(X[few], y[few])
+    assert search.scores_.shape == (1, 1, 1, 3)  # as many as the smallest class has rows
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="draws folds of rows, which a Dask table has not at hand"):
+        Search().fit(da.from_array(X), y)

@@ -1,0 +1,163 @@
+"""Several blocks with more columns than rows: leading axes, where rows left out speak for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from colspace import DeterminedResponseWarning, JointReduction, stack_blocks
+from colspace._blocks import parse_blocks
+from colspace.reduction import _auto, _auto_choice
+from colspace.reduction._auto import fit_auto
+from colspace.reduction._auto_choice import Variant, leading_count
+from colspace.reduction._source import Source
+
+
+def factors(seed: int, n: int = 60, p: int = 200):
+    """Three blocks of three strong factors and a weaker one that knows y; all else is noise."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.standard_normal((3, 4, p)) * np.array([1.0, 1.0, 1.0, 0.5])[:, None]
+    y = rng.standard_normal(n)
+    tables = {}
+    for name, L in zip("abc", loadings, strict=True):
+        scores = rng.standard_normal((n, 4))
+        scores[:, 3] += y
+        tables[name] = scores @ L + 1.5 * rng.standard_normal((n, p))
+    X, blocks = stack_blocks(tables)
+    return X, y, blocks
+
+
+def standard(X):
+    return StandardScaler().fit_transform(X)
+
+
+def above_mean(X, blocks):
+    """How many principal variances of every block are above their mean."""
+    found = {}
+    for name, columns in blocks.items():
+        variances = np.linalg.svd(standard(X[:, columns]), compute_uv=False)[: len(X) - 1] ** 2
+        found[name] = int(np.sum(variances > variances.mean()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def table():
+    return factors(0)
+
+
+def test_axes_above_the_mean_lead():
+    assert (
+        leading_count(np.array([5.0, 3.0, 1.9, 0.1, 0.0, 0.0])) == 2
+    )  # zeros do not count in the mean of 2.5
+    assert leading_count(np.ones(4)) == 0  # none leads
+
+
+def test_leading_axes_are_a_fit_on_half_whitened_pca_scores(table, monkeypatch):
+    X, y, blocks = table
+    monkeypatch.setattr(_auto_choice, "_ALPHAS", (0.5,))
+    model = JointReduction(2, blocks=blocks, n_groups=None).fit(X, y)
+    assert model.n_axes_ == above_mean(X, blocks)
+    scores = {}
+    for b, columns in blocks.items():
+        A = PCA(model.n_axes_[b]).fit_transform(standard(X[:, columns]))
+        scores[b] = A / np.sqrt(A.std(axis=0))
+    table, mine = stack_blocks(scores)
+    source = Source.of(table, y, None, "test", tails=False)
+    source = replace(source, unit=True, n_columns=(200, 200, 200))
+    small = fit_auto(source, parse_blocks(mine, table.shape[1]), 2, variant=Variant(0, 0.5))
+    for A, Z, L in zip(np.split(model.transform(X), 3, axis=1), scores.values(), small.loadings, strict=True):
+        assert_allclose(np.abs(A), np.abs(Z @ L), rtol=1e-6, atol=1e-7)
+
+
+def test_leading_axes_are_taken_where_they_err_less(monkeypatch):
+    X, y, blocks = factors(0, n=660)
+    model = JointReduction(1, blocks=blocks, n_groups=None).fit(X[:60], y[:60])
+    assert model.n_axes_ == above_mean(X[:60], blocks)
+    monkeypatch.setattr(_auto_choice, "wide_blocks", lambda *_: [False] * 3)
+    plain = JointReduction(1, blocks=blocks, n_groups=None).fit(X[:60], y[:60])
+    assert plain.n_axes_ == dict.fromkeys("abc", 59)
+
+    def error(m):
+        A, B = (np.column_stack([np.ones(len(t)), m.transform(t)]) for t in (X[:60], X[60:]))
+        return np.mean((y[60:] - B @ np.linalg.lstsq(A, y[:60], rcond=None)[0]) ** 2)
+
+    assert error(model) < 0.9 * error(plain)
+
+
+def test_a_response_in_small_axes_keeps_them():
+    """What y follows is one of many small axes, and the leading one knows nothing of it."""
+    rng = np.random.default_rng(1)
+    tables = {}
+    for name in "ab":
+        common = rng.standard_normal((40, 1)) + 0.1 * rng.standard_normal((40, 60))
+        tables[name] = np.hstack([rng.standard_normal((40, 20)), common])
+    X, blocks = stack_blocks(tables)
+    y = tables["a"][:, 0] + tables["b"][:, 1] + 0.1 * rng.standard_normal(40)
+    assert JointReduction(1, blocks=blocks, n_groups=None).fit(X, y).n_axes_ == {"a": 39, "b": 39}
+
+
+def test_a_gain_within_a_standard_error_is_none(table, monkeypatch):
+    X, y, blocks = table
+    draws = np.random.default_rng(0).standard_normal(60)
+    asked = {}
+
+    def errors(self, start, steps, alphas, r):
+        leading = len(steps) == 1
+        found = 10.0 + (draws[self.test] - asked["gain"] if leading else np.zeros(len(self.test)))
+        return np.tile(found, (len(steps) * len(alphas), 1))
+
+    monkeypatch.setattr(_auto_choice.HeldOut, "errors", errors)
+    least = draws.mean() + draws.std() / np.sqrt(60)
+    for asked["gain"], cut in ((least - 0.01, False), (least + 0.01, True)):
+        model = JointReduction(1, blocks=blocks, n_groups=None).fit(X, y)
+        assert (model.n_axes_["a"] < 59) == cut
+
+
+def test_one_block_and_narrow_blocks_keep_all_axes(table, monkeypatch):
+    X, y, _ = table
+    assert JointReduction(1, n_groups=None).fit(X, y).n_axes_ == {"x": 59}
+    monkeypatch.setattr(_auto, "choose_variant", lambda *_: Variant(0, 0.0, leading=True))
+    parts = {"wide": slice(0, 60), "narrow": slice(60, 119), "drop": "*"}
+    model = JointReduction(1, blocks=parts, n_groups=None).fit(X, y)
+    assert model.n_axes_ == {"wide": above_mean(X, {"wide": slice(0, 60)})["wide"], "narrow": 59}
+    assert model.transform(X).shape == (60, 2)
+    assert JointReduction(1, n_groups=None).fit(X, y).n_axes_ == {"x": 59}
+
+
+def test_order_units_and_errors(table):
+    X, y, blocks = table
+    model = JointReduction(1, blocks=blocks).fit(X, y)
+    assert model.n_axes_ == above_mean(X, blocks)
+    rng = np.random.default_rng(0)
+    order, unit = rng.permutation(60), 10.0 ** rng.integers(-3, 4, X.shape[1])
+    other = JointReduction(1, blocks=blocks).fit((X * unit)[order], 5 * y[order] - 2)
+    assert_allclose(np.abs(other.components_ * unit), np.abs(model.components_), rtol=1e-6, atol=1e-9)
+    assert_allclose(other.components_error_ * unit, model.components_error_, rtol=1e-4, atol=1e-9)
+    assert model.components_error_.max() < 1.0
+    assert all(0 < e < 1 for e in model.expected_error_.values())
+
+
+def test_weights_are_copies():
+    X, y, blocks = factors(1, n=40)
+    w = np.random.default_rng(0).integers(1, 3, 40)
+    copies = np.repeat(np.arange(40), w)
+    weighted = JointReduction(1, blocks=blocks, n_groups=None).fit(X, y, sample_weight=w.astype(float))
+    copied = JointReduction(1, blocks=blocks, n_groups=None).fit(X[copies], y[copies])
+    assert weighted.n_axes_ == copied.n_axes_
+    assert max(weighted.n_axes_.values()) < 10
+    assert_allclose(np.abs(weighted.components_), np.abs(copied.components_), rtol=1e-6, atol=1e-9)
+
+
+def test_a_column_that_is_the_response_is_named(table, monkeypatch):
+    X, y, blocks = table
+    X = X.copy()
+    X[:, 7] = y
+    monkeypatch.setattr(_auto, "choose_variant", lambda *_: Variant(0, 0.0, leading=True))
+    with pytest.warns(DeterminedResponseWarning, match="column 7 determines y"):
+        model = JointReduction(1, blocks=blocks, n_groups=None).fit(X, y)
+    assert max(model.n_axes_.values()) < 59
