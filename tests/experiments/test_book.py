@@ -63,6 +63,7 @@ def test_an_order_holds_in_every_pair(low, high, verdict, note):
         ([0.104, 0.3], [0.1, 0.3], {"tolerance": 0.05}, "holds"),
         ([0.1, 0.28], [0.1, 0.3], {"tolerance": 0.05}, "differs"),
         ([0.104, 0.3], [0.1, 0.3], {"error": "s"}, "holds"),
+        ([0.105, 0.3], [0.1, 0.3], {"error": "s"}, "differs"),  # two errors are .0042
     ],
 )
 def test_likeness_holds_in_every_pair(here, there, given, verdict):

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 
 from colspace.datasets import make_bilinear
 from colspace.experiments import jdr_fig1, jdr_fig3, jdr_fig5
-from colspace.experiments._claims import read_paper
+from colspace.experiments._claims import judge, read_paper
 
 PAPER = read_paper("000")
 
@@ -94,7 +94,7 @@ def test_orders_and_likenesses():
     }.items():
         where = {"panel": panel, "curve": panel}
         assert pairs[f"fig3-{name}"] == ("like", where, {"curve": "assumptions met"})
-    imc = {"method": "IMC", "k": 100, "positives": "all"}
+    imc = {"method": "IMC", "r": [20, 40, 60, 80, 100], "k": 100, "positives": "all"}
     for name, method in {"pca": "PCA", "phd": "pHd", "sols": "sOLS"}.items():
         assert pairs[f"fig2-{name}"] == ("below", imc, {"method": method})
     assert pairs["fig2-cphd"] == ("below", imc | {"r": 80}, {"method": "cpHd"})
@@ -121,3 +121,15 @@ def test_a_run_that_is_smaller_than_the_papers_is_said_to_be():
     for paper in (PAPER, read_paper("002")):
         for name, module in modules.items():
             assert (module.REPETITIONS[False] < 100) == (name in paper.sizes)
+
+
+def test_generated_pairs_answer_no_claim():
+    """Their numbers of directions are none of the paper's."""
+    rows = [
+        {"method": m, "r": r, "k": 100, "positives": "all", "behind": 0.1, "behind_error": 0.01}
+        for m in ("IMC", "PCA", "pHd", "cpHd", "sOLS")
+        for r in (2, 4, 6, 8, 10)
+    ]
+    for claim in PAPER.claims:
+        if claim.target == "pairs-gene-disease":
+            assert judge(claim, rows).verdict == "not reproducible here"
