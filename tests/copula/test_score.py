@@ -1,6 +1,7 @@
 """Scores of hidden cells: against conditional laws written out, and as a search uses them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.model_selection import GridSearchCV
@@ -98,3 +99,12 @@ def test_a_search_finds_curves_as_well_as_factors():
     X = np.where(rng.random(bowl.shape) < 0.1, np.nan, bowl)
     search = GridSearchCV(CopulaImputer(random_state=0), {"nonlinear": [False, True]}, cv=2).fit(X)
     assert search.best_params_ == {"nonlinear": True}
+
+
+def test_levels_of_a_word_are_hidden_together():
+    """Beside its other levels the last would be certain; alone, k equally likely ones have k log densities of an indicator each."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.choice(list("abcd"), 400) for name in ("x", "y")})
+    score = CopulaImputer(nonlinear=False, random_state=0).fit(X).score(X)
+    expected = 0.25 * np.log(0.25) + 0.75 * np.log(0.75)
+    assert abs(score - expected) < 0.03
