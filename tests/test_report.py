@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from colspace import JointReduction, SlicedInverse, SupervisedDictionaryClassifier
 from colspace.cli._group import colspace
+from colspace.datasets import make_pairs
 from colspace.displays._dictionary import dictionary_of
 from colspace.report import Figure, Part, Report, Table, render, write_report
 from colspace.report._atoms import atoms_report
@@ -285,3 +286,31 @@ def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "t.csv", "--out", "again.csv"])
     assert done.exit_code == 0, done.output
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), filled)
+
+
+def test_the_report_of_partners(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    A, B, Y, *_ = make_pairs(30, 20, rng=0)
+    for name, table, letter in (("l.csv", A, "a"), ("r.csv", B, "b")):
+        frame = pd.DataFrame(table, columns=[f"f{i}" for i in range(table.shape[1])])
+        frame.insert(0, f"id_{letter}", [f"{letter}{i}" for i in range(len(frame))])
+        frame.to_csv(name, index=False)
+    dense = Y.toarray() if hasattr(Y, "toarray") else np.asarray(Y)
+    i, j = np.nonzero(dense > np.quantile(dense, 0.8))
+    pd.DataFrame({"a": [f"a{k}" for k in i], "b": [f"b{k}" for k in j]}).to_csv("k.csv", index=False)
+    tables = ["--left", "l.csv", "--right", "r.csv", "--links", "k.csv", "--out", "p.csv"]
+    done = CliRunner().invoke(
+        colspace, ["pairs", *tables, "--save", "m.skops", "--report", "r.html", "--top", "3"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "wrote report to r.html" in done.output
+    page = Page((tmp_path / "r.html").read_text())
+    for title in ("What was asked", "Quality on what was left out", "Partners", "How to repeat it"):
+        assert title in page.text
+    ranked = pd.read_csv("p.csv")
+    assert str(ranked.iloc[0, 2]) in page.text
+    shown = CliRunner().invoke(colspace, ["info", "m.skops"]).output
+    assert "made by colspace pairs" in shown
+    done = CliRunner().invoke(colspace, ["apply", "m.skops", "l.csv", "--top", "3", "--out", "again.csv"])
+    assert done.exit_code == 0, done.output
+    assert len(pd.read_csv("again.csv")) == 90

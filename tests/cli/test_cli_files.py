@@ -68,7 +68,7 @@ OUTPUTS = [
     (IMPUTE, "--out", [], ["impute.csv"]),
     (ATOMS, "--save", ["--out", "o"], ["atoms.csv"]),
     (PAIRS, "--out", [], ["left.csv", "right.csv", "links.csv", "new.csv"]),
-    (PAIRS, "--model", ["--out", "p.csv"], ["left.csv", "right.csv", "links.csv", "new.csv"]),
+    (PAIRS, "--save", ["--out", "p.csv"], ["left.csv", "right.csv", "links.csv", "new.csv"]),
 ]
 NAMES = [f"{command[0]} {option}" for command, option, _, _ in OUTPUTS]
 
@@ -150,7 +150,7 @@ def test_outputs_are_apart(files):
     before = contents(files)
     for command in (
         [*REDUCE, "--out", "x.csv", "--save", "./x.csv"],
-        [*PAIRS, "--out", "x.csv", "--model", "x.csv"],
+        [*PAIRS, "--out", "x.csv", "--save", "x.csv"],
         [*ATOMS, "--out", "o", "--save", "o/coefficients.csv"],
     ):
         assert "give one of them another name" in run(*command, ok=False).stderr
@@ -249,7 +249,7 @@ def test_an_interrupted_command_leaves_what_was_there(files, monkeypatch, comman
     monkeypatch.setattr(pd.DataFrame, "to_csv", interrupted)
     monkeypatch.setattr(pd.DataFrame, "to_parquet", interrupted)
     monkeypatch.setattr(Figure, "savefig", interrupted)
-    if command[0] == "reproduce" or {"--model", "--save"} & set(command):
+    if command[0] == "reproduce" or "--save" in command:
         monkeypatch.setattr(_files.os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
     assert "Aborted" in run(*command, ok=False).output
     assert contents(files) == before
@@ -408,7 +408,7 @@ def test_a_saved_reduction_refuses_gaps_as_its_fit_did(files, method):
 
 
 def test_saved_pairs_refuse_gaps_as_their_fit_did(files):
-    run(*PAIRS, "--out", "x.csv", "--model", "m.skops")
+    run(*PAIRS, "--out", "x.csv", "--save", "m.skops")
     new = pd.read_csv("new.csv", index_col="left")
     ranked = load("m.skops").rank(new, k=15)
     assert ranked["right"].tolist() == pd.read_csv("x.csv")["right"].tolist()

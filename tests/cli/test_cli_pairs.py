@@ -40,7 +40,7 @@ def run(*extra, code=0, predict=True, links="links.csv"):
 
 def test_writes_what_the_estimator_ranks(files):
     A, B, Y, _ = files
-    result = run("--top", 4, "--out", "top.csv", "--model", "m.skops", *FIXED)
+    result = run("--top", 4, "--out", "top.csv", "--save", "m.skops", *FIXED)
     found = pd.read_csv("top.csv", dtype={"disease": str})
     expected = PairRegressor(3, bandwidth=0.3, shrinkage=0.1).fit(A[:40], B, Y[:40]).rank(A[40:], k=4)
     assert list(found.columns) == ["disease", "rank", "gene", "score", "known"]
@@ -142,12 +142,12 @@ def test_tables_without_names_of_ids(files):
 
 def test_nothing_that_is_read_or_written_is_overwritten(files):
     for table in ("left.csv", "right.csv", "links.csv", "new.csv"):
-        for option, other in (("--out", "--model"), ("--model", "--out")):
+        for option, other in (("--out", "--save"), ("--save", "--out")):
             kept = pd.read_csv(table)
             text = run(option, table, other, "free.csv", *FIXED, code=1).output
             assert f"give {option} another name" in " ".join(text.split())
             assert pd.read_csv(table).equals(kept)
-    assert "--out and --model are both" in run("--out", "x.csv", "--model", "x.csv", code=1).output
+    assert "--out and --save are both" in run("--out", "x.csv", "--save", "x.csv", code=1).output
 
 
 def test_warnings_in_words_of_the_command(files):
@@ -193,7 +193,7 @@ RIDGE = ["--bandwidth", "0.7", "--alpha", "1,0.5", "--reduction", "none"]
 
 def test_kernel_ridge_is_the_default(files):
     A, B, Y, _ = files
-    result = run("--top", 4, "--out", "top.csv", "--model", "m.skops", *RIDGE)
+    result = run("--top", 4, "--out", "top.csv", "--save", "m.skops", *RIDGE)
     assert "kernel ridge for new-left, no reduction" in " ".join(result.output.split())
     assert "nearest neighbours" in result.output
     found = pd.read_csv("top.csv", dtype={"disease": str})

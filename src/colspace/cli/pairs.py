@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files, encoding_option, given_command, report_option
 from ._group import one_line_errors
 from ._pairs_tables import entities, links_of, open_tables, similarities
 from ._words import in_options, warnings_on_stderr
@@ -152,7 +153,8 @@ class _Widths(_ParamType):
     help="What to do with links that stand twice.",
 )
 @click.option("--no-quality", is_flag=True, help="Do not judge the model on held-out entities.")
-@click.option("--model", metavar="FILE", help="Save the fitted model (.skops).")
+@click.option("--save", "model", metavar="FILE", help="Write the fitted model here (.skops).")
+@report_option
 @encoding_option
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the folds."
@@ -182,6 +184,7 @@ def command(
     duplicates: str,
     no_quality: bool,
     model: str | None,
+    report: str | None,
     encoding: str | None,
     seed: int,
 ) -> None:
@@ -204,7 +207,7 @@ def command(
         "--links": links,
         "--predict": new,
     }
-    check_files(list(given.values()), tables=[("--out", out)], models=[("--model", model)])
+    check_files(list(given.values()), tables=[("--out", out)], models=[("--save", model)], report=report)
     from ..io import save, write_table
     from ..io._tables import check_encoding
     from ..pairs import link_matrix
@@ -239,7 +242,7 @@ def command(
     target = target or ("entries" if wanted is None else "new-left")
     estimator = _estimator(method, target, metric, settings, min(A.shape[1], B.shape[1]))
     mask = "observed" if observed else None
-    with warnings_on_stderr("Warning", _words):
+    with warnings_on_stderr("Warning", _words) as notes:
         estimator.fit(A, B, Y, mask)
         quality = None if no_quality else _quality(estimator, A, B, Y, mask, min(top, len(B)))
     if top > len(B):
@@ -253,9 +256,49 @@ def command(
         ranked = ranked.rename(columns=names)
     write_table(ranked, out)
     if model is not None:
-        save(estimator, model)
+        save(estimator, model, about=_about(links, A, metric, Y, target, quality, seed))
+    if report is not None:
+        from ..report import write_report
+        from ..report._partners import partners_report
+
+        page = partners_report(
+            estimator,
+            ranked,
+            source=Path(links).name,
+            shape=Y.shape,
+            links=int(Y.nnz),
+            settings=_settings(estimator),
+            quality=quality,
+            notes=notes,
+            command=given_command(),
+        )
+        write_report(page, report)
     count = len(A if wanted is None else wanted)
     _print_report(estimator, Y, ranked, count, out, model, quality, min(top, len(B)))
+    if report is not None:
+        click.echo(f"wrote report to {report}", err=out == "-")
+
+
+def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int) -> dict[str, Any]:
+    """What a saved model says of the fit."""
+    import math
+
+    told: dict[str, Any] = {
+        "command": "pairs",
+        "links_table": Path(links).name,
+        "entities": list(Y.shape),
+        "links": int(Y.nnz),
+        "target": target,
+        "seed": seed,
+    }
+    if metric["left"] != "precomputed":
+        told["left_columns"] = [str(name) for name in A.columns]
+    if quality is not None:
+        told["held_out"] = [
+            {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+            for row in quality.to_dict("records")
+        ]
+    return told
 
 
 def _sides(sources: dict[str, Any], encoding: str | None) -> tuple[Any, Any, Any, Any]:
