@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from ._covariance import Cells, Normal, cells_of, correlation, fit_normal, row_laws
 from ._em import iterate
 from ._encode import training_block
-from ._estep import Array, Factors, Take
+from ._estep import Array, Factors, Rows, Take
 from ._fit import CopulaModel
 from ._marginals import Chain
 from ._passes import LocalRows, Passes
@@ -68,11 +68,13 @@ def best_mixture(
     tol: float,
     share: float | None = None,
     change: Callable[[Array], Array] = lambda R: R,
+    groups: Sequence[slice] = (),
 ) -> Mixture | None:
     """The mixture that hidden cells ask for (or one of the given ``share``); None where that is the factors.
 
     15 % of the cells are hidden, both laws fitted to the rest from where they are, and the cells' likelihoods under mixtures of them
     are the weights by which their shares are averaged. Fitted to all cells, the full law is mixed with that share.
+    Columns of one of the ``groups`` are hidden together.
     """
     chain, p = model.state.chain, len(model.columns)
     block = training_block(rows.X, chain, rows.weight)
@@ -80,7 +82,7 @@ def best_mixture(
     if share is None and whole.work > WORK:
         return None
     total = float(whole.weight.sum())
-    gone = chosen(block, HIDDEN, ROWS / total)
+    gone = together(block.rows, chosen(block, HIDDEN, ROWS / total), groups)
     wider = np.ones(p)
     factors, full = factor_correlation(model.factors), None
     if float(whole.weight[block.rows.row[gone]].sum()) >= FEWEST:
@@ -102,6 +104,17 @@ def best_mixture(
         return None
     _, full = fit_normal(whole, full or Normal(np.zeros(p), factors), factors, p, two_valued(chain), change)
     return Mixture(share, full, wider)
+
+
+def together(rows: Rows, gone: Any, groups: Sequence[slice]) -> Any:
+    """Cells to hide, those of a group as its first column says."""
+    gone = gone.copy()
+    for group in groups:
+        hidden = np.zeros(rows.n, dtype=bool)
+        hidden[rows.row[gone & (rows.column == group.start)]] = True
+        own = (rows.column >= group.start) & (rows.column < group.stop)
+        gone[own] = hidden[rows.row[own]]
+    return gone
 
 
 def warm_factors(block: Block, model: CopulaModel, tol: float) -> Factors:

@@ -112,6 +112,11 @@ class Columns:
         out[self.place] = False
         return out
 
+    @property
+    def words(self) -> list[slice]:
+        """Columns of the model that are levels of the same column, for each that has more than one class."""
+        return [group.latents for group in self.groups if group.width]
+
     def expand(self, values: Any) -> Any:
         """The columns of the model."""
         if self.whole:

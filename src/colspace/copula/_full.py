@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,21 +72,28 @@ def point_model(
     tol: float,
     *,
     given: bool,
+    groups: Sequence[slice] = (),
 ) -> CopulaModel:
     """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for.
 
-    "auto" looks for the last where columns are few (``NARROW``) and all seen together, and factors are not ``given`` by number.
+    "auto" looks for the last where columns are few (``NARROW``, of ``groups`` one each) and all seen together, and factors are not
+    ``given`` by number.
     """
     if table is None or not table.X.size:
         return model
     rows = LocalRows(table.X, table.weight)
     try:
         if correlation == "full":
-            found = best_mixture(rows, model, tol, 1.0, _change(unseen))
-        elif given or unseen is not None or not 3 <= len(model.columns) <= NARROW:
+            found = best_mixture(rows, model, tol, 1.0, _change(unseen), groups)
+        elif (
+            given
+            or unseen is not None
+            or not 3 <= len(model.columns) <= COLUMNS
+            or len(model.columns) - sum(group.stop - group.start - 1 for group in groups) > NARROW
+        ):
             return model
         else:
-            found = best_mixture(rows, model, tol)
+            found = best_mixture(rows, model, tol, groups=groups)
         return model if found is None else mixed_model(model, found)
     except np.linalg.LinAlgError as error:
         if correlation != "full":

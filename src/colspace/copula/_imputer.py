@@ -71,7 +71,7 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
     correlation : {"auto", "full", "factors"}, default="auto"
         Of the latent columns. "factors": W W' + noise for everything. "full": any correlation matrix. "auto": in tables of at most 100
         columns, no more than rows, and a million cells (in memory, not sparse; the fitted model keeps a copy of such a table)
-        ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, none of them nominal, with an automatic number of factors, cells hidden
+        ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, with an automatic number of factors, cells hidden
         from both say how much of the full matrix is mixed into that of the factors for predictions.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
@@ -245,8 +245,8 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             model = learn(rows, n_components=rank, start=start, tick=advance)
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._unseen = unseen_of(model)
-        given = rank is not None or self.noise == "common" or bool(columns.groups)  # whose odds are factors'
-        point = point_model(model, table, self._unseen, self.correlation, tol, given=given)
+        given, words = rank is not None or self.noise == "common", columns.words
+        point = point_model(model, table, self._unseen, self.correlation, tol, given=given, groups=words)
         if bends:
             apart = columns.grouped if columns.groups else None
             point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
@@ -254,7 +254,10 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         self._store(model, layout, columns, distinct)
         iterations = min(self.max_iter, REFITS)
         again = partial(learn, n_components=model.factors.rank, start=model.factors.W, max_iter=iterations)
-        self._words = learn_words(rows, self._point, columns, again, self.random_state, forests=bends)
+        self._odds = (
+            model if words and point.joint is not None else self._point
+        )  # of words: as ``again`` gives them
+        self._words = learn_words(rows, self._odds, columns, again, self.random_state, forests=bends)
         for group, known in zip(columns.groups, self._words, strict=True):
             self.nonlinear_gain_[group.column] = known.gain
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
@@ -437,8 +440,8 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         if not values.shape[0]:
             msg = "X has no rows, and a score is a mean over their cells; give at least one"
             raise ValueError(msg)
-        groups = [group.latents for group in self._columns.groups if group.width]
-        return hidden_score(self._part(values), self._point, check_weights(sample_weight, values), groups)
+        weight = check_weights(sample_weight, values)
+        return hidden_score(self._part(values), self._point, weight, self._columns.words)
 
     def score_samples(self, X: Any) -> Array:
         """Approximate log density of what is observed of each row, under the factors.

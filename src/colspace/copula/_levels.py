@@ -20,6 +20,7 @@ class LevelsMixin:
     _columns: Columns
     _words: Sequence[Words]
     _point: CopulaModel
+    _odds: CopulaModel
     _layout: Layout
     _seen: tuple[Array, ...]
     kinds_: tuple[str, ...]
@@ -45,7 +46,7 @@ class LevelsMixin:
 
     def _levels(self, values: Any) -> list[Levels]:
         """Probabilities of levels at the gaps of nominal columns."""
-        return level_laws(values, self._point, self._columns, self._words)
+        return level_laws(values, self._odds, self._columns, self._words)
 
     def _level_positions(self) -> list[tuple[int, tuple[Any, ...]]]:
         """Columns with levels, and these."""
@@ -83,7 +84,7 @@ class LevelsMixin:
     def _draw_levels(self, tables: list[Array], values: Any, rng: np.random.Generator) -> list[list[Array]]:
         """Drawn levels of the gaps of nominal columns, for each drawn table of the model's columns."""
         gone = missing_levels(values, self._columns)
-        return [draw_levels(table, gone, self._point, self._columns, self._words, rng) for table in tables]
+        return [draw_levels(table, gone, self._odds, self._columns, self._words, rng) for table in tables]
 
     def _with_levels(self, tables: list[Array], values: Any, drawn: list[list[Array]]) -> list[Array]:
         """Tables with the drawn levels in place."""
