@@ -301,9 +301,17 @@ UNFIT = {
 }
 
 
-@each(ALL)
+@each(STRICT)
 @pytest.mark.parametrize("container", UNFIT)
 def test_columns_that_are_no_numbers_are_named(model, container, data):
+    X, y = data
+    with pytest.raises((ValueError, TypeError), match="'q'"):
+        result(model, UNFIT[container](frame(X)), y)
+
+
+@each(IMPUTER)
+@pytest.mark.parametrize("container", ["date objects", "complex", "lists", "polars lists"])
+def test_columns_that_an_imputer_cannot_take_are_named(model, container, data):
     X, y = data
     with pytest.raises((ValueError, TypeError), match="'q'"):
         result(model, UNFIT[container](frame(X)), y)

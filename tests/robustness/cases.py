@@ -185,6 +185,7 @@ PLANS = {
             "method": (["ep", "ep", "paper"], ["mcmc"]),
             "noise": (["column", "common"], ["none"]),
             "kinds": (["auto", "continuous", "ordinal", {0: "ordinal"}], ["counted", {99: "ordinal"}, 3]),
+            "na_values": ([None, -99, [0, 1], {0: 1.5}], [{99: 1}, [[1]]]),
             "clip": ([True, False], ["yes"]),
             "nonlinear": (["auto", "auto", True, False], ["yes", 2]),
             "correlation": (["auto", "auto", "full", "factors"], ["none", True]),

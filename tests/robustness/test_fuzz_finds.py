@@ -90,9 +90,8 @@ def test_two_rows_have_no_errors(model, data):  # they were zero or NaN: one row
 
 def test_rows_without_labels_count(data):
     X, y = data
-    for known in (0, 3):
-        some = np.where(np.arange(40) < known, y, np.nan) if known else None
-        found = SteinReduction(1, unlabeled_weight=1.0).fit(X, some)
+    for weight, some in (("auto", None), (1.0, np.where(np.arange(40) < 3, y, np.nan))):
+        found = SteinReduction(1, unlabeled_weight=weight).fit(X, some)
         assert not found.errors_note_
         assert np.isfinite(found.components_error_).all()
 

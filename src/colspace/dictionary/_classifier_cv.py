@@ -73,7 +73,7 @@ n_bootstraps, random_state, verbose
     >>> X, y = load_digits(n_class=3, return_X_y=True)
     >>> model = SupervisedDictionaryClassifierCV([2, 4], random_state=0).fit(X[:300], y[:300])
     >>> model.n_components_, model.scores_.shape, model.score(X[300:], y[300:]) > 0.95
-    (2, (2, 3, 3, 5), True)
+    (4, (2, 3, 3, 5), True)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -99,7 +99,7 @@ class ErrorPlan:
 
     def least(self, sums: LooErrors, count: float, width: int) -> float:
         """The ridge of least error; ``count`` is the weight of all rows and ``width`` the number of columns."""
-        r2 = 1.0 - sums.error / (count * self.cross.shape[1])
+        r2 = 1.0 - sums.error / max(count * self.cross.shape[1], np.finfo(np.float64).tiny)
         return float(self.ridges[least_ridge(r2, self.rows, width)])
 
 
