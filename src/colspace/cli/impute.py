@@ -178,6 +178,10 @@ def command(
           --kinds income=low,middle,high --kinds 'q_*=ordinal' --na -99 --intervals
       colspace impute survey.csv --out draw.parquet --draws 20
     """
+    targets = _targets(out, draws, intervals)
+    check_files(
+        [table], tables=[("--out", target) for target in targets], models=[("--save", saved)], report=report
+    )
     from .._blocks import parse_columns
     from ..copula import CopulaImputer
     from ..copula._checks import check_share
@@ -185,10 +189,6 @@ def command(
     from ._cells import fit_levels, parse_kinds, read_cells, refuse_mixtures
 
     check_share("level", level)
-    targets = _targets(out, draws, intervals)
-    check_files(
-        [table], tables=[("--out", target) for target in targets], models=[("--save", saved)], report=report
-    )
     with warnings_on_stderr("Note"):
         cells = read_cells(table, encoding)
     names = list(cells.values)

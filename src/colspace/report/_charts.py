@@ -33,6 +33,11 @@ def intervals(
     return _spec(_lines(records, label, value, error, title, colour, zero=False))
 
 
+def _height(rows: Records, label: str, step: int) -> int:
+    """Of a picture with one line a label."""
+    return step * max(1, len({row[label] for row in rows}))
+
+
 def _with_ends(rows: Records, value: str, error: str) -> list[dict[str, Any]]:
     return [
         {**row, "low": row[value] - 2 * (row[error] or 0.0), "high": row[value] + 2 * (row[error] or 0.0)}
@@ -56,7 +61,7 @@ def _lines(rows: Records, label: str, value: str, error: str, title: str, colour
     dots = base.mark_point(filled=True, size=65, opacity=1).encode(
         x=alt.X(f"{_escape(value)}:Q", title=title)
     )
-    return (lines + dots).properties(height=alt.Step(20))
+    return (lines + dots).properties(height=_height(rows, label, 20))
 
 
 def dots(rows: Records, *, label: str, value: str, group: str, title: str) -> dict[str, Any]:
@@ -76,7 +81,7 @@ def dots(rows: Records, *, label: str, value: str, group: str, title: str) -> di
             alt.Tooltip(f"{_escape(value)}:Q", format=".3f"),
         ],
     )
-    return _spec(chart.properties(height=alt.Step(30)))
+    return _spec(chart.properties(height=_height(rows, label, 30)))
 
 
 def bars(rows: Records, *, label: str, value: str, title: str, colour: str = "") -> dict[str, Any]:
@@ -92,7 +97,7 @@ def bars(rows: Records, *, label: str, value: str, title: str, colour: str = "")
         chart = chart.encode(
             color=alt.Color(f"{_escape(colour)}:N", scale=alt.Scale(range=list(COLOURS)), title=None)
         )
-    return _spec(chart.properties(height=alt.Step(20)))
+    return _spec(chart.properties(height=_height(rows, label, 20)))
 
 
 def loadings(rows: Records, title: str) -> dict[str, Any]:
@@ -103,7 +108,7 @@ def loadings(rows: Records, title: str) -> dict[str, Any]:
         _with_ends(rows, "loading", "error"), "feature", "loading", "error", title, colour, zero=True
     )
     zero = alt.Chart(alt.Data(values=[{}])).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
-    return _spec((zero + lines).properties(height=alt.Step(20), width="container"))
+    return _spec((zero + lines).properties(height=_height(rows, "feature", 20), width="container"))
 
 
 def scatter(

@@ -268,12 +268,13 @@ def _worded(table: Profile) -> set[str]:
 
 
 def _response(table: Profile) -> Column | None:
-    """The column that looks like a response: by its name, else the last that could be one."""
+    """The column that looks like a response: by its name, else the first of words that recur, else the last that could be one."""
     fit = [
         c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words") and not c.gaps
     ]
     named = [c for c in fit if c.name.lower() in _NAMES]
-    return next(iter(named), fit[-1] if len(fit) > 1 else None)
+    worded = [c for c in fit if c.kind in ("levels", "yes/no") and c.name in _worded(table)]
+    return next(iter([*named, *worded]), fit[-1] if len(fit) > 1 else None)
 
 
 def _blocks(names: Sequence[str]) -> list[str]:

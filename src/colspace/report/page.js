@@ -17,7 +17,7 @@
     for (const [id, spec] of Object.entries(specs)) {
       shown.get(id)?.finalize();
       const place = document.getElementById(id);
-      shown.set(id, await vegaEmbed(place, spec, { config: theme(), renderer: "svg", actions: false, logLevel: vega.Error, tooltip: { theme: dark.matches ? "dark" : "light" } }));
+      shown.set(id, await vegaEmbed(place, spec, { config: theme(), renderer: "svg", actions: false, logLevel: 1, tooltip: { theme: dark.matches ? "dark" : "light" } }));
     }
     document.documentElement.dataset.drawn = "yes";
   };
