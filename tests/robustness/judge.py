@@ -147,6 +147,7 @@ def fitted_numbers(model: Any) -> dict[str, Any]:
 # criteria of models that were not tried, and laws at the end of their range
 _MAY_BE_INFINITE = {
     "cv_results_",
+    "scores_",
     "ridge_",
     "losses_",
     "held_out_log_density_",

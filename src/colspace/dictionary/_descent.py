@@ -35,7 +35,10 @@ class Free:
     """d = -step gradient M^-1 for a block without bounds: M is r x r and stands right of it, or left of it."""
 
     def __init__(self, M: Array, left: bool = False, rows: Array | None = None) -> None:
-        self.left, self.rows = left, rows
+        self.left = left
+        self.rows = (
+            None if rows is None else np.maximum(rows, np.finfo(np.float64).tiny)
+        )  # rows without weight do not move
         M = M.copy()
         M.flat[:: len(M) + 1] += _SMALL * (float(M.diagonal().max(initial=0.0)) or 1.0)
         self.inverse = np.linalg.inv(M)

@@ -16,6 +16,7 @@ from ._losses import Array
 from ._objective import Problem
 
 _FAR = 1e4  # times the median column from which one is named
+_LEAST = 1e-6  # of rows that hardly differ
 _NAMED = 3
 
 
@@ -42,11 +43,11 @@ def columns_of(problem: Problem) -> Columns:
 
 
 def seen_energy(problem: Problem, columns: Columns) -> float:
-    """Mean of ||x||^2 about the mean row, which the intercept takes up; about 0 without an intercept."""
+    """Mean of ||x||^2 about the mean row, which the intercept takes up, or a millionth of that about 0; without an intercept the latter."""
     mass = max(float(problem.weight.sum()), 1e-300)
     whole = float(columns.square.sum())
     centre = float(columns.total @ columns.total) / mass if problem.fit_intercept else 0.0
-    return max(whole - centre, 0.0) / mass
+    return max(whole - centre, _LEAST * whole) / mass
 
 
 def warn_far(columns: Columns, mass: float, names: Sequence[object], level: int) -> None:

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 METRICS = ("gaussian", "linear", "cosine", "precomputed")
+_FARTHEST = 1e300  # squared distance in units of the median: nothing there is seen
 _ROUNDING = 1e-8  # of the largest similarity: asymmetry and negative eigenvalues up to this are rounding
 _UNIT = "the mean of the diagonal is zero, so no entity is similar to itself"
 
@@ -50,7 +51,7 @@ class Base:
             D *= -2.0
             D += np.einsum("ij,ij->i", Z, Z)[:, None]
             D += np.einsum("ij,ij->i", other, other)
-            np.maximum(D, 0.0, out=D)
+            np.clip(D, 0.0, _FARTHEST * min(self.unit, 1.0), out=D)
         D /= self.unit
         return D
 
