@@ -22,6 +22,7 @@ MAX_KNOTS = 400
 STEPPED = ("ordinal", "binary", "count")
 LIMITED = ("lower", "upper", "two-sided")
 KINDS = ("continuous", *STEPPED, *LIMITED)
+_CLOSEST = 1e-12  # distance of two nodes that counts
 _HELD = 1e13
 
 
@@ -243,6 +244,7 @@ def move(chain: Chain, sums: NodeSums, *, knots: bool, steps: int = 12, tol: flo
     for _ in range(steps if knots else 1):
         distance = np.ones(n)
         np.subtract(z[1:], z[:-1], out=distance[:-1], where=same[:-1])
+        np.maximum(distance, _CLOSEST, out=distance)
         pull = gap / distance
         stiff = pull / distance
         slope = linear - diagonal * z

@@ -39,6 +39,10 @@ def check_discrete(labels: NDArray[Any]) -> None:
     try:
         with np.errstate(invalid="ignore"):  # of numbers that no integer holds
             check_classification_targets(labels)
+    except TypeError as reason:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        msg = f"y holds labels of several types ({', '.join(kinds)}), which have no order; make them all text, e.g. y.astype(str)"
+        raise ValueError(msg) from reason
     except ValueError as reason:
         msg = f"{reason} Remedies: SupervisedDictionaryRegressor, or classes of y (e.g. y > its median)"
         raise ValueError(msg) from None

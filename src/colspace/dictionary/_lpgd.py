@@ -117,7 +117,7 @@ def plain_metric(problem: Problem) -> Metric:
 def even_metric(problem: Problem) -> Metric:
     """Lengths after which the reconstruction has the curvature 2 xi and the labels' part at most ``1 / _SHARE`` times it."""
     w, bound = problem.weight, curvature(problem)
-    rows = np.sqrt(np.maximum(w, _SMALL * float(w.max())))
+    rows = np.sqrt(np.maximum(w, _SMALL * (float(w.max(initial=0.0)) or 1.0)))
     if problem.model == "filter":
         mean = column_means(problem)
         curved = bound * _largest(problem, np.zeros((len(w), 0)), mean=mean) + 2.0 * problem.l2

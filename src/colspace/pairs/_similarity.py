@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 METRICS = ("gaussian", "linear", "cosine", "precomputed")
+_OUTERMOST = 1e140  # deviations of a feature: squares of it can be added
 _FARTHEST = 1e300  # squared distance in units of the median: nothing there is seen
 _ROUNDING = 1e-8  # of the largest similarity: asymmetry and negative eigenvalues up to this are rounding
 _UNIT = "the mean of the diagonal is zero, so no entity is similar to itself"
@@ -38,7 +39,8 @@ class Base:
         """Features of other entities as the kernel sees them; similarities stay as they are."""
         if self.metric == "precomputed":
             return X
-        Z = (X - self.mean) / self.scale
+        with np.errstate(over="ignore"):
+            Z = np.clip((X - self.mean) / self.scale, -_OUTERMOST, _OUTERMOST)
         return _unit_rows(Z) if self.metric == "cosine" else Z
 
     def raw(self, Z: Any, index: Index | None = None) -> Any:

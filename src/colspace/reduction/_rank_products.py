@@ -15,6 +15,8 @@ from ._proxies import block_pairs
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 
+_MOST = 1e36  # of a sum in single precision
+
 # bytes of moments that one pass over rows outside memory may add up
 PASS_BYTES = 64 << 20
 
@@ -49,7 +51,11 @@ def _width(s: slice) -> int:
     return int(s.stop - s.start)
 
 
-def _weighted_gram(Z: Single, v: Single) -> Single:
+def _weighted_gram(Z: Single, v: Single) -> Any:
+    """Z' diag(v) Z; in double precision where single would overflow."""
+    most = float(np.abs(v).max(initial=0.0)) * float(np.abs(Z).max(initial=0.0)) ** 2 * max(1, len(Z))
+    if most > _MOST:
+        return (Z.astype(np.float64) * v.astype(np.float64)[:, None]).T @ Z.astype(np.float64)
     total = np.zeros((Z.shape[1], Z.shape[1]), dtype=np.float32)
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * v > 0)
