@@ -274,7 +274,17 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         return draw(title, rows, study.main)
 
     return write(
-        Result("pairs-gene-disease", title, rows, summary(rows, study.main), tuple(notes), figure), out
+        Result(
+            "pairs-gene-disease",
+            title,
+            rows,
+            summary(rows, study.main),
+            tuple(notes),
+            figure,
+            size=f"{n} partitions",
+            stand_in=not study.real,
+        ),
+        out,
     )
 
 
