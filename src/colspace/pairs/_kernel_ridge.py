@@ -14,20 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
-from ._calibrate import calibration, probabilities, require_calibration
+from ._calibrate import calibration
 from ._features import (
     SIDES,
     Features,
     check_same_names,
     embedded,
-    sides,
     unpack,
 )
 from ._kernel import CHUNK
 from ._kernel_tables import metrics_of, read_new_tables, read_tables
 from ._links import Links, check_links
+from ._predictions import Asked, PairPredictions
 from ._quality import quality
-from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
+from ._ranking import check_k, places_of, require_pandas
 from ._reduce import Embedding
 from ._ridge import TARGETS
 from ._ridge_search import Search, Wish, choose, numbers
@@ -52,7 +52,7 @@ Index = NDArray[np.intp]
 _ROWS = 2048  # left entities in one block of predictions
 
 
-class KernelPairRegressor(BaseEstimator):
+class KernelPairRegressor(PairPredictions, BaseEstimator):
     r"""Scores of pairs of entities by kernel ridge regression in two steps, one for each side.
 
     With kernels :math:`K, L` between the left and between the right entities, and the table Y of scores,
@@ -352,59 +352,9 @@ class KernelPairRegressor(BaseEstimator):
             scores += self.level_
             yield slice(i, min(i + rows, len(K))), slice(0, half.shape[1]), scores
 
-    def predict(self, A: Any = None, B: Any = None) -> Any:
-        """Scores of all pairs of an entity of A and one of B.
-
-        Parameters
-        ----------
-        A : table as in fit (of similarities: new entities x those of fit), a PairTable, or None for the entities of fit
-        B : likewise
-
-        Returns
-        -------
-        ndarray (entities of A, entities of B); a DataFrame when A or B is one with names
-        """
-        check_is_fitted(self, "dual_coef_")
-        A, B = sides(A, B)
-        (rows, _, K), (columns, _, half) = self._kernel(A, "left"), self._right(B)
-        scores = assemble(self._blocks(K, half), (len(K), half.shape[1]))
-        return scores_frame(scores, rows, columns) if _named(A) or _named(B) else scores
-
-    def predict_proba(self, A: Any = None, B: Any = None) -> Any:
-        """Probabilities of a link for all pairs, of a fit with ``calibrate=True``; parameters as in predict."""
-        require_calibration(self)
-        scores = self.predict(A, B)
-        found = probabilities(self.calibration_, np.asarray(scores))
-        return scores_frame(found, scores.index, scores.columns) if hasattr(scores, "iloc") else found
-
-    def rank(self, A: Any = None, B: Any = None, k: int = 10, *, exclude_known: bool = False) -> Any:
-        """The k best partners of each entity of A; never more than a block of scores in memory.
-
-        Parameters
-        ----------
-        A, B : as in predict
-        k : length of the lists
-        exclude_known : leave out pairs with a link that fit saw; lists of entities with few others are shorter
-
-        Returns
-        -------
-        DataFrame with the columns left, rank (1 is best), right, score and known (the pair had a link in fit;
-        entities are recognised by name), and probability with ``calibrate=True``. Ties go by position.
-        """
-        require_pandas("rank")
-        check_is_fitted(self, "dual_coef_")
-        A, B = sides(A, B)
+    def _ask(self, A: Any, B: Any) -> Asked:
         (rows, at, K), (columns, there, half) = self._kernel(A, "left"), self._right(B)
-        known = known_pairs(self.Y_ if self.mask_ is None else self.mask_, at, there)
-        shape = len(K), half.shape[1]
-        table = rank_blocks(self._blocks(K, half), shape, k, (rows, columns), known, exclude_known)
-        if self.calibrate:
-            table["probability"] = probabilities(self.calibration_, table["score"].to_numpy())
-        return table
-
-
-def _named(X: Any) -> bool:
-    return hasattr(X, "iloc") or (isinstance(X, list | tuple) and any(hasattr(t, "iloc") for t in X))
+        return Asked((rows, columns), (at, there), lambda: self._blocks(K, half))
 
 
 def _plain(fitted: FittedSide) -> dict[str, Any] | None:
