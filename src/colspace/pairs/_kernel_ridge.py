@@ -79,6 +79,10 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
     profile : float in [0, 1) or "auto", default="auto"
         Share of a kernel of the links, exp(-|y_i - y_p|^2 / mean |y|^2), for entities that keep their links in the
         question asked. "auto": tuned for "entries", else none.
+    positive : bool or "auto", default="auto"
+        Whether training entities count with positive weights only in predictions for new ones: what an entity is like
+        speaks for partners, what it is unlike does not speak against them. Links that count once, with positive scores. "auto":
+        tuned with the other settings, else False.
     reduction : {"joint", "pca", "auto"} or None, default="auto"
         Directions found first, with kernels of the coordinates, or not; "auto" takes joint reduction or none, what
         predicts folds better.
@@ -101,13 +105,14 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
 
     Attributes
     ----------
-    bandwidth_, alpha_, profile_ : dict of "left" and "right" to float
+    bandwidth_, alpha_, profile_, positive_ : dict of "left" and "right" to float, or bool
     weights_ : dict of "left" and "right" to ndarray
         Of the kernels of a side, summing to one.
     reduction_ : str or None
     n_components_ : int or None
     shrinkage_ : float
     dual_coef_ : ndarray (entities or landmarks of the left side, of the right)
+        Coefficients of products of kernels, or of weights on a side where these are positive.
     kernel_error_ : dict of "left" and "right" to float
         Share of the kernel's trace that landmarks lose.
     cv_results_ : dict of ndarray
@@ -136,6 +141,7 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "alpha": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "profile": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "positive": ["boolean", StrOptions({"auto"})],
         "reduction": [StrOptions({"joint", "pca", "auto"}), None],
         "n_components": [whole(1), StrOptions({"auto"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
@@ -155,6 +161,7 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
         bandwidth: Any = "auto",
         alpha: Any = "auto",
         profile: float | str = "auto",
+        positive: bool | str = "auto",
         reduction: str | None = "auto",
         n_components: int | str = "auto",
         shrinkage: float | str = "auto",
@@ -170,6 +177,7 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.profile = profile
+        self.positive = positive
         self.reduction = reduction
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -226,6 +234,7 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
             self.reduction,
             None if isinstance(self.n_components, str) else int(self.n_components),
             None if isinstance(self.shrinkage, str) else float(self.shrinkage),
+            None if isinstance(self.positive, str) else bool(self.positive),
         )
         target = self.target
         if target == "new-right":
@@ -268,6 +277,8 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
         self.bandwidth_ = {side: p.bandwidth for side, p in zip(SIDES, points, strict=True)}
         self.alpha_ = {side: p.alpha for side, p in zip(SIDES, points, strict=True)}
         self.profile_ = {side: p.profile for side, p in zip(SIDES, points, strict=True)}
+        self.positive_ = {side: p.positive for side, p in zip(SIDES, points, strict=True)}
+        self.smoother_ = {side: f.matrix for side, f in zip(SIDES, pair, strict=True)}
         self.weights_ = {
             side: np.array(p.weights) / (sum(p.weights) or 1.0) for side, p in zip(SIDES, points, strict=True)
         }
@@ -282,7 +293,8 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
     # -------------------------------------------------------------------------------------------- predicting
 
     def _kernel(self, X: Any, side: str) -> tuple[Any, Index, Array]:
-        """Names of entities, their places in fit (-1: new), and their kernels with the entities of the basis."""
+        """Names of entities, their places in fit (-1: new), and their kernels with the entities of the basis, or the
+        weights of those of fit where these are positive."""
         check_is_fitted(self, "dual_coef_")
         bases = tuple(Base(**one) for one in self.kernels_[side])
         n = self.Y_.shape[SIDES.index(side)]
@@ -303,7 +315,11 @@ class KernelPairRegressor(PairPredictions, BaseEstimator):
             self.bandwidth_[side], self.alpha_[side], tuple(self.weights_[side]), self.profile_[side]
         )
         raws = [base.raw(Z, basis) for base, Z in zip(bases, seen, strict=True)]
-        return names, places, kernel_of(bases, raws, point, lambda: self._profile(places, basis, side))
+        K = kernel_of(bases, raws, point, lambda: self._profile(places, basis, side))
+        if self.smoother_[side] is not None:
+            K = K @ self.smoother_[side]
+            np.maximum(K, 0, out=K)
+        return names, places, K
 
     def _profile(self, places: Index, basis: Index, side: str) -> Array:
         """Kernel of the links between entities and the basis; zero for new ones."""
@@ -370,6 +386,7 @@ def _results(found: Search, swapped: bool) -> dict[str, Any]:
         columns[f"bandwidth_{side}"] = np.array([p.bandwidth for p in points])
         columns[f"alpha_{side}"] = np.array([p.alpha for p in points])
         columns[f"profile_{side}"] = np.array([p.profile for p in points])
+        columns[f"positive_{side}"] = np.array([p.positive for p in points])
         columns[f"weights_{side}"] = np.array([np.array(p.weights) / (sum(p.weights) or 1.0) for p in points])
     if tried[0].n_components is not None:
         columns["n_components"] = np.array([p.n_components for p in tried])
