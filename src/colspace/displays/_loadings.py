@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compute import block_errors, block_loadings, check_block, check_components, deviations, largest
+from ..reduction._loadings import block_errors, block_loadings, largest
+from ._compute import check_block, check_components, deviations
 from ._style import COLOURS, GREY, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
