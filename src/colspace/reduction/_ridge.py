@@ -42,6 +42,13 @@ class Axes:
             return np.asarray(part @ self.map - self.mean @ self.map)
         return np.subtract(part, self.mean, dtype=np.float64) @ self.map
 
+    def covariances(self, L: Array, deviation: Array) -> Array:
+        """Sigma L of directions along the axes: with T = D^-1 V c, D^2 T = D V c and variances c^2 S it is D V S V' D L."""
+        lifted = self.map * deviation[:, None] ** 2
+        size = np.einsum("ik,ik->k", self.map, lifted)  # c^2
+        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        return np.asarray(lifted @ ((self.values * inverse**2)[:, None] * (lifted.T @ L)))
+
 
 def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
     """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part."""
