@@ -43,11 +43,9 @@ class Axes:
         return np.subtract(part, self.mean, dtype=np.float64) @ self.map
 
     def covariances(self, L: Array, deviation: Array) -> Array:
-        """Sigma L of directions along the axes: with T = D^-1 V c, D^2 T = D V c and variances c^2 S it is D V S V' D L."""
+        r"""Covariances of the columns with scores of directions L: :math:`\Sigma L = D V S V^\top D L`, with :math:`D V = D^2 T`."""
         lifted = self.map * deviation[:, None] ** 2
-        size = np.einsum("ik,ik->k", self.map, lifted)  # c^2
-        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-        return np.asarray(lifted @ ((self.values * inverse**2)[:, None] * (lifted.T @ L)))
+        return np.asarray(lifted @ (self.values[:, None] * (lifted.T @ L)))
 
 
 def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
