@@ -248,10 +248,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._dtype = table_dtype(X)
         name, labels = type(self).__name__, column_labels(self)
         source = Source.of(X, y, self.response, name, weights=weights, labels=labels)
-        plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
-        seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
-        how = How(self._is_auto(), self.solver, self.n_power, self.n_groups, seed, self.random_state)
-        problem = self._problem()
+        problem, how = self._problem(), How.of(self, auto=self._is_auto())
         if how.auto:
             source = gathered(source, problem.blocks.widths)
             source = replace(source, weights=in_rows(source.weights))
