@@ -32,13 +32,14 @@ from ._ranking import check_k, places_of, require_pandas
 from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
 from ._similarity import check_new_side, check_side, principal_coordinates
 from ._sum_kernel import SumSmoother, sum_smoother
+from ._summary import PairsSummary
 from ._tune import COMPONENTS, LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, refits, tune
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class PairRegressor(PairPredictions, BaseEstimator):
+class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     r"""Scores of pairs of entities, for entities never seen: joint reduction and kernel regression.
 
     Left entities have features a, right ones b, and some pairs a score y. With whitened features the
