@@ -165,6 +165,23 @@ def test_cells_tested_and_read_out_do_not_reach_the_directions(cells, monkeypatc
     assert all(moved[key] > 10 * errors[key] for key in errors)
 
 
+def test_splits_of_cells_are_apart_over_repetitions_and_seeds(cells, monkeypatch):
+    """Seeds 0 and 1 share no split: their medians are independent."""
+    drawn = []
+
+    def split(X, Y, dimensions, seed, tuned):
+        drawn.append(tuple(np.random.default_rng(seed).permutation(len(X))))
+        return {(name, 20, 2): float(len(drawn)) for name in stein_patchseq.RIVALS}
+
+    monkeypatch.setattr(stein_patchseq, "load_patchseq", lambda: None)
+    monkeypatch.setattr(stein_patchseq, "prepare", lambda data: cells)
+    monkeypatch.setattr(stein_patchseq, "split_errors", split)
+    monkeypatch.setattr(stein_patchseq, "REPETITIONS", {True: 4})
+    for seed in (0, 1):
+        experiments.run("stein-patchseq", quick=True, rng=seed)
+    assert len(set(drawn)) == len(drawn) == 2 * 4
+
+
 def test_permuted_features_of_cells_give_chance(cells, monkeypatch):
     X, Y = cells
     honest, _ = _splits(monkeypatch, X, Y)

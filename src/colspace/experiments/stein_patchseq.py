@@ -3,7 +3,7 @@
 Protocol. Counts become counts per million of all genes of the file, then log2(1 + .); the 1,000 most variable
 genes are kept. The features are the 16 of the published analysis, not transformed. Every gene and feature is
 standardised over all cells, once, before splitting, as published. Split k of seed s permutes the cells by
-default_rng(s + k): n1 = 213 are tested, 100 read out, and all others (n3 = 895 of the 1,208 cells here; published:
+default_rng([s, k]): n1 = 213 are tested, 100 read out, and all others (n3 = 895 of the 1,208 cells here; published:
 900 of 1,213) are labelled. The read-out sets of n2 = 50 and 75 are the first of those 100, so a split's directions
 are the same for every n2. PCA, the unsupervised and the semi-supervised estimators see the genes of labelled and
 read-out cells; the supervised ones see the labelled cells only. Responses are centred over the labelled cells.
@@ -172,7 +172,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     table: dict[tuple[str, int, int], list[float]] = {}
     with threadpool_limits(1), track(repetitions, "stein-patchseq", show=progress) as advance:
         for k in range(repetitions):
-            for key, value in split_errors(X, Y, dimensions, rng + k, tuned=k < TUNED[quick]).items():
+            for key, value in split_errors(X, Y, dimensions, [rng, k], tuned=k < TUNED[quick]).items():
                 table.setdefault(key, []).append(value)
             advance()
     rows = tabulate(table)
