@@ -134,7 +134,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             alone = next(row for row in rows if row["setting"] == name and row["method"] == AUTO)
             text = f"{alone['error']:.4f} ± {alone['se']:.4f}"
             summary.append({"setting": name, "method": AUTO, "errors": "", "best": text, "at": ""})
-    title = "Copula imputer: error over the rank (supplement, Fig. 2)"
+    title = "Paper 003, Fig. 2: error over the rank or the penalty"
     n, p = (SIZE[quick].get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
     size = f"{repetitions} tables of {n} x {p} a setting, every {STEP[quick]}. rank"
     return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)

@@ -268,7 +268,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     notes += [f"{name}: {_words(settings)}" for name, settings in (best | others).items()]
     notes += ["Costs, CPU time on one thread (Table 1):"]
     notes += ["  ".join(f"{key} {value}" for key, value in row.items()) for row in table1]
-    title = f"{'Genes for unseen diseases' if study.real else 'Generated pairs'}, {n} partitions"
+    title = f"Paper 000, Figs. 2 and 4: {'genes for unseen diseases' if study.real else 'generated pairs'}, {n} partitions"
 
     def figure() -> Any:
         return draw(title, rows, study.main)

@@ -294,7 +294,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             f"{what} of '{name}', with its covariates if it has any: coefficient per standard deviation, then words:"
         )
         notes += some.lines()
-    title = "Real and fake job postings: supervised topics (Tables 2, 4, 5, Figs. 8 to 10)"
+    title = "Paper 004, Tables 2, 4, 5 and Figs. 8 to 10: real and fake job postings"
     size = f"{sizes}; {folds} folds, {PATH[quick].splits} splits of at most {PATH[quick].postings:,} postings on the path"
 
     def figure() -> Any:
@@ -335,6 +335,12 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
     for i, method in enumerate(dict.fromkeys(row["method"] for row in path)):
         for covariates in dict.fromkeys(row["covariates"] for row in path):
             here = [r for r in path if (r["method"], r["covariates"]) == (method, covariates)]
+            label = method + (", covariates" if covariates else "")
+            if here[0]["xi"] is None:  # one value, no path
+                axes[0].axhline(
+                    here[0]["F"], color=COLOURS[i], linestyle="-" if covariates else "--", label=label
+                )
+                continue
             axes[0].errorbar(
                 [row["error_column"] for row in here],
                 [row["F"] for row in here],
@@ -344,7 +350,7 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
                 markersize=4,
                 markerfacecolor=COLOURS[i] if covariates else "none",
                 linestyle="-" if covariates else "--",
-                label=method + (", covariates" if covariates else ""),
+                label=label,
             )
     axes[0].set_title("Pareto plot over xi (Fig. 10)", fontsize="medium")
     axes[0].set_xlabel("relative error over the squared one of NMF")

@@ -56,7 +56,7 @@ LABELS: tuple[int, ...] = tuple(PAPER["readout"])
 REGULARIZATION = float(np.exp(PAPER["log_regularization"]))
 DIMENSIONS = {True: (4, 8), False: tuple(PAPER["dimensions"])}
 REPETITIONS = {True: 2, False: PAPER["repetitions"]}
-TUNED = {True: 1, False: 10}  # splits of the cross-validated estimator
+TUNED = {True: 1, False: 5}  # splits of the cross-validated estimator
 RIVALS = ("unsupervised", "supervised", "PCA")  # whose PMSE is subtracted, split by split
 
 
