@@ -14,16 +14,13 @@ from colspace.pairs._tune import Grid, Settings
 
 SETTINGS = Settings(0.3, 0.3, 0.3)
 BEST = {**dict.fromkeys(module.REDUCTIONS, SETTINGS), module.IMC: 0.1}
-START = {
-    name: tuple(values[i] for values, i in zip(rival.ladders, rival.start, strict=True))
-    for name, rival in rivals.RIVALS.items()
-}
+START = {name: rival.at(rival.start) for name, rival in rivals.RIVALS.items()}
 
 
 @pytest.fixture
 def study(monkeypatch):
-    monkeypatch.setattr(module, "GRID", Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4)))
-    monkeypatch.setattr(module, "PENALTIES", (0.03, 0.3))
+    monkeypatch.setattr(module, "GRID", {True: Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4))})
+    monkeypatch.setattr(module, "PENALTIES", {True: (0.03, 0.3)})
     A, B, Y, _ = make_pairs(120, 110, 8, 3, rng=0)
     return module.Study(A, B, Y, (3,), 3, float(np.median(Y.data)), False)
 

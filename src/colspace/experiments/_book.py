@@ -20,7 +20,8 @@ _RULE = (
     "A number *holds* within two standard errors or 3 % of the published one (or the stated tolerance), else it *differs*. An order or a bound *holds* "
     "if it does in the mean of every comparison, *fails* if one goes the other way by more than two standard errors, and *differs* in between. "
     "That there is no difference *holds* within two standard errors or 3 % (or the stated tolerance), else it *differs*. "
-    "*Not reproducible here* names what is missing. Verdicts are computed from the run."
+    "*Not reproducible here* names what is missing. Verdicts are computed from the run. After ± stands a standard error, in brackets the paper's "
+    "own spread over its runs, or its rounding."
 )
 _FEW = 3  # numbers of one place that lack their data and are printed
 
@@ -219,7 +220,7 @@ def _section(paper: Paper, outcome: Outcome, pairs: Sequence[tuple[Claim, Verdic
             rows.append([c.place, c.says, c.target, *_published(c), v.ours, v.note, v.verdict, _why(c, v)])
     for place, number in gone.items():
         if number > _FEW:
-            rest = f"{number - _FEW} more numbers"
+            rest = f"{number - _FEW} more number" + "s" * (number > _FEW + 1)
             rows.append([place, rest, name, "", "", NO_DATA, VERDICTS[3], ""])
     return lines + _table(head, rows)
 

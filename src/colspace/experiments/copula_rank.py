@@ -27,7 +27,7 @@ from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_im
 from ._core import Result, Row, mean_and_se, write
 
 NAME = "copula-rank"
-REPETITIONS = {True: 2, False: 10}
+REPETITIONS = {True: 2, False: 4}
 SIZE: dict[bool, dict[str, int]] = {True: {"n_samples": 250, "n_features": 100}, False: {}}
 RANKS = {True: range(6, 15), False: range(3, 12)}  # continuous or not
 STEP = {True: 4, False: 1}  # of the ranks, when quick and not
