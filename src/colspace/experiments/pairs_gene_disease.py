@@ -332,13 +332,16 @@ def draw(title: str, rows: list[Row], main: int) -> Any:
             own = [row for row in rows if row["method"] == name and row["positives"] == which]
             colour = COLOURS[i % len(COLOURS)]
             marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
+            again = i >= len(COLOURS)  # colours begin anew: dashed and hatched
             style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.3}
+            style |= {"linestyle": "--" if again else "-"}
             line = [(row["k"], row["recall"]) for row in own if row["r"] == main]
             curves.plot(*zip(*line, strict=True), label=name, **style)
             last = [row for row in own if row["k"] == max(LISTS)]
             place = np.arange(len(last)) + (i - (len(names) - 1) / 2) * 0.8 / len(names)
             heights, spread = [row["recall"] for row in last], [row["sd"] for row in last]
-            bars.bar(place, heights, 0.8 / len(names), yerr=spread, color=colour, error_kw={"linewidth": 0.8})
+            look = {"color": colour, "hatch": "////" if again else None, "edgecolor": "white", "linewidth": 0}
+            bars.bar(place, heights, 0.8 / len(names), yerr=spread, error_kw={"linewidth": 0.8}, **look)
             bars.set_xticks(range(len(last)), [str(row["r"]) for row in last])
         curves.set_xlabel("k")
         curves.set_ylabel("recall" + ("" if which == "all" else ", significant scores"))
