@@ -26,6 +26,7 @@ from ._objective import Problem, Solution, State, make_problem, over_rows, proje
 from ._regions import Radius
 from ._remote import Prepare, Target, code_sums, lazily, remote_problem
 from ._stability import bootstrap_stability
+from ._summary import DictionarySummary
 from ._tables import (
     check_kept,
     check_range,
@@ -70,7 +71,9 @@ class Setup(NamedTuple):
     shift: Array | float = 0.0
 
 
-class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class SupervisedDictionary(
+    DictionarySummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+):
     """Atoms that rebuild rows and predict; see the two estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
