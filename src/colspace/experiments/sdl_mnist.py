@@ -34,7 +34,7 @@ from .._progress import track
 from ..datasets import SemisyntheticData, load_mnist
 from ..dictionary import SupervisedDictionaryClassifier
 from ..dictionary._codes import nonnegative_codes
-from ..displays._style import COLOURS, GREY, MARKERS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, grey, pyplot, tidy
 from ._claims import numbers, read_paper
 from ._core import Result, Row, write
 from ._sdl import averaged, cosine, logistic, measures, show_image, squared_error, unfinished
@@ -236,7 +236,7 @@ def draw(title: str, rows: list[Row], first: tuple[SemisyntheticData, dict[str, 
             "linestyle": "none",
         }
         if row["method"] == "LR":  # rebuilds nothing: its error of 1 would squeeze the others
-            ax.axhline(row["accuracy"], color=GREY, linestyle="--", label="LR on all pixels, no atoms")
+            ax.axhline(row["accuracy"], color=grey(), linestyle="--", label="LR on all pixels, no atoms")
             continue
         ax.errorbar(
             row["squared_error"], row["accuracy"], yerr=row["accuracy_se"], label=row["method"], **style
