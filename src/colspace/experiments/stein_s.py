@@ -44,4 +44,4 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
     )
     lines = measure(found, rows, repetitions, rng, title="stein-s", progress=progress, networks=networks)
-    return finish("stein-s", title, found, lines, 3, out, (*NOTES, networks.note()), size)
+    return finish("stein-s", title, found, lines, 6, out, (*NOTES, networks.note()), size)
