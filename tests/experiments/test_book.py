@@ -329,7 +329,7 @@ def test_pages_hold_verdicts_and_their_reasons(two, tmp_path):
     page = (tmp_path / "paper-9.md").read_text()
     assert "| Table 1 | error of a | a | 0.5 | 0.5 | 0 % off | holds | as it should |" in page
     assert "never printed" not in page
-    said = "3 rows, 0 s of CPU. The paper: a thousand rows. Other than in the paper: rows are drawn once."
+    said = "Quick run: 3 rows, 0 s of CPU. The paper: a thousand rows. Other than in the paper: rows are drawn once."
     assert f"{said}\n\n![a](a.png)\n\n- a remark\n\n| place" in page
     assert "1 holds, 0 differs, 1 fails, 2 not reproducible here." in page
     assert page.endswith(
@@ -341,6 +341,14 @@ def test_pages_hold_verdicts_and_their_reasons(two, tmp_path):
     assert "| [9](paper-9.md) | On nothing | 1 | 0 | 1 | 2 |" in index
     assert "| 9 | Table 4 | error of a is at most .3 | ≤ 0.3 | 0.5 | fails | a is large |" in index
     assert "`colspace reproduce --all --quick`" in index
+
+
+def test_a_quick_target_among_full_ones_is_named(tmp_path):
+    outcomes = [Outcome("a", [{"e": 0.5}], "3 rows", quick=True), Outcome("b", [{"e": 0.5}], "9 rows")]
+    write_book(tmp_path, outcomes, quick=False, papers=[parse_paper(PAPER)])
+    index = (tmp_path / "index.md").read_text()
+    assert "Of a quick run, with fewer repetitions on smaller grids: a." in index
+    assert "| a | Quick run: 3 rows | 0 |\n| b | 9 rows | 0 |" in index
 
 
 def test_generated_data_are_said_to_stand_in(tmp_path):

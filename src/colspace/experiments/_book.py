@@ -37,6 +37,7 @@ class Outcome:
     cpu: float = 0.0
     lacks: str = ""
     notes: Sequence[str] = ()
+    quick: bool = False
 
 
 def run_all(
@@ -73,7 +74,7 @@ def _stored(path: Path, key: Mapping[str, Any]) -> Outcome | None:
         return None
     if not isinstance(data, dict) or data.get("key") != key:
         return None
-    return Outcome(**data["outcome"])
+    return Outcome(**{**data["outcome"], "quick": key["quick"]})
 
 
 def _run(name: str, out: Path, key: Mapping[str, Any], *, progress: bool) -> Outcome:
@@ -85,9 +86,8 @@ def _run(name: str, out: Path, key: Mapping[str, Any], *, progress: bool) -> Out
     except FileNotFoundError as error:
         return Outcome(name, None, lacks=_anywhere(str(error)))
     cpu = round(time.process_time() - start, 1)
-    outcome = Outcome(
-        name, result.rows, result.size, result.stand_in, cpu, notes=[_anywhere(note) for note in result.notes]
-    )
+    notes, quick = [_anywhere(note) for note in result.notes], bool(key["quick"])
+    outcome = Outcome(name, result.rows, result.size, result.stand_in, cpu, notes=notes, quick=quick)
     with directory(out):
         text = json.dumps(
             {"key": dict(key), "outcome": outcome.__dict__}, indent=0, allow_nan=True, default=_plain
@@ -146,6 +146,9 @@ def index_page(
     lines = ["# Book of reproduction", "", _RULE, ""]
     command = "colspace reproduce --all" + (" --quick" if quick else "")
     lines += [f"Made by `{command}`, colspace {__version__}.", ""]
+    short = [outcome.name for outcome in outcomes if outcome.quick]
+    if short and not quick:
+        lines += [f"Of a quick run, with fewer repetitions on smaller grids: {', '.join(short)}.", ""]
     counts = []
     for paper in papers:
         count = Counter(verdict.verdict for _, verdict in judged[paper.number])
@@ -156,7 +159,14 @@ def index_page(
     lines += ["", "## Targets", ""]
     lines += _table(
         ["target", "size", "CPU s"],
-        [[o.name, o.size or o.lacks, f"{o.cpu:.0f}" if o.rows is not None else ""] for o in outcomes],
+        [
+            [
+                o.name,
+                _size(o) if o.rows is not None else o.lacks,
+                f"{o.cpu:.0f}" if o.rows is not None else "",
+            ]
+            for o in outcomes
+        ],
     )
     lines += ["", "## What does not hold", ""]
     rows = [
@@ -195,6 +205,12 @@ def paper_page(paper: Paper, pairs: Sequence[tuple[Claim, Verdict]], outcomes: S
     return "\n".join(lines) + "\n"
 
 
+def _size(outcome: Outcome) -> str:
+    """How much was run; a quick run is said to be one."""
+    size = outcome.size or "One run"
+    return f"Quick run: {size}" if outcome.quick else size
+
+
 def _section(paper: Paper, outcome: Outcome, pairs: Sequence[tuple[Claim, Verdict]]) -> list[str]:
     """What was run and how it differs from the paper, the picture, and every claim."""
     name = outcome.name
@@ -202,7 +218,7 @@ def _section(paper: Paper, outcome: Outcome, pairs: Sequence[tuple[Claim, Verdic
     if outcome.rows is None:
         lines += [f"Not run: {outcome.lacks}", ""]
     else:
-        parts = [f"{outcome.size or 'One run'}, {outcome.cpu:.0f} s of CPU."]
+        parts = [f"{_size(outcome)}, {outcome.cpu:.0f} s of CPU."]
         if name in paper.sizes:
             parts.append(f"The paper: {paper.sizes[name]}.")
         if outcome.stand_in:
