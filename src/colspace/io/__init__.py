@@ -5,6 +5,7 @@ Files are written beside their target under another name and renamed when whole,
 
 from ._extras import require
 from ._models import NewerFileError, check_model_target, info, load, save
+from ._onnx import to_onnx
 from ._tables import check_table_target, read_table, write_table
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "read_table",
     "require",
     "save",
+    "to_onnx",
     "write_table",
 ]

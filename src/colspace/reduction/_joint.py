@@ -422,7 +422,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     def _store(self, solution: Solution) -> Self:
         blocks = self._problem().blocks
         self._store_blocks(
-            blocks, solution.loadings, solution.values, solution.mean, solution.scale, self._dtype
+            blocks,
+            solution.loadings,
+            solution.values,
+            solution.mean,
+            solution.scale,
+            self._dtype,
+            solution.spreads,
         )
         learned = {"ridge_": solution.ridges, "n_axes_": solution.axes, "parts_": solution.parts}
         for name, found in {**learned, "component_scores_": solution.counted}.items():
