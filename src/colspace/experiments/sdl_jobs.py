@@ -51,8 +51,8 @@ TOPICS, FOLDS = 20, 5
 NAME = "sdl-jobs"
 SHOWN = 10  # words of a topic
 FOLDS_RUN = {True: 1, False: FOLDS}
-FEW = 240  # postings when quick
-PATH = {True: PathSize(180, 2, 5), False: PathSize(20_000, 3, 100)}
+FEW = 140  # postings when quick
+PATH = {True: PathSize(140, 2, 4), False: PathSize(20_000, 3, 100)}
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # C of logistic regression
 SHARES = (0.1, 1.0, 10.0)  # of the automatic xi
 RIDGES = (0.001, 0.01)  # l2, in units of the mean ||x||^2
@@ -257,7 +257,7 @@ def some_of(data: JobsData, n: int, seed: int) -> JobsData:
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Five folds of every table and the path of xi; when quick 240 postings of the first, one fold, three methods."""
+    """Five folds of every table and the path of xi; when quick 140 postings of the first, one fold, three methods."""
     found = tables()
     name, data = next(iter(found.items()))
     told = coefficient_rows(name, data)
