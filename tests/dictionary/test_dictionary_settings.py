@@ -194,7 +194,7 @@ def test_weights_reach_the_folds_of_a_threshold(digits, weights):
 
 def test_codes_of_atoms_that_are_not_orthonormal_are_least_squares(digits):
     X, y = digits
-    fit = Classifier(3, dictionary_norm=0.5, xi=1.0, tol=1e-3).fit(X, y)
+    fit = Classifier(3, bounds={"dictionary": 0.5}, xi=1.0, tol=1e-3).fit(X, y)
     W = fit.components_.T
     assert not np.allclose(W.T @ W, np.eye(3))
     np.testing.assert_allclose(fit.transform(X), np.linalg.lstsq(W, X.T)[0].T, atol=1e-8)
