@@ -25,6 +25,7 @@ FLOORS = [
         "_sklearn_compat",
         "_progress",
         "_binary",
+        "_summary",
         "_ranking",
         "metrics",
         "datasets",

@@ -223,7 +223,7 @@ def test_marginals_before_and_after(fitted, style):
     heights = [patch.get_height() for patch in bars.patches]
     assert_allclose(heights[:3], X["size"].value_counts(normalize=True)[SIZES])
     assert_allclose(heights[3:], filled["size"].value_counts(normalize=True)[SIZES])
-    assert display.ax_[0].get_legend() is not None
+    assert len(display.figure_.legends) == 1
     display.figure_.canvas.draw()
 
 

@@ -23,7 +23,8 @@ def _taken_as(estimator: Any, y: Any) -> str:
 
 def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
-    from ..displays._compute import block_loadings, deviations, largest
+    from ..displays._compute import deviations
+    from ..reduction._loadings import block_loadings, largest
 
     raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator))
     found: dict[str, Any] = {

@@ -27,6 +27,7 @@ from ._regions import Radius, check_bounds
 from ._remote import Prepare, Target, code_sums, lazily, remote_problem
 from ._setup import Setup, XiPath, keep
 from ._stability import bootstrap_stability
+from ._summary import DictionarySummary
 from ._tables import (
     check_kept,
     check_range,
@@ -45,7 +46,9 @@ _CODE_RIDGE = 0.001  # of the activations (feature)
 _TOPICS = 10.0  # times the automatic xi
 
 
-class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class SupervisedDictionary(
+    DictionarySummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+):
     """Atoms that rebuild rows and predict; see the two estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..metrics import coverage
 from ._gaps import STEPPED, chosen_columns, floats, held_out, open_panels
-from ._style import COLOURS, GREY, pandas, tidy
+from ._style import COLOURS, grey, ink, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -172,9 +172,9 @@ class ImputationDisplay:
         )  # a few cells must not take the room
         margin = 0.08 * (ends[1] - ends[0]) or 1.0
         limits = (ends[0] - margin, ends[1] + margin)
-        ax.plot(limits, limits, color=GREY, linewidth=1.0, linestyle="--", zorder=1)
+        ax.plot(limits, limits, color=grey(), linewidth=1.0, linestyle="--", zorder=1)
         style = {"s": float(np.clip(500.0 / np.sqrt(len(shown)), 7.0, 30.0)), "linewidths": 0.3, **kw}
-        style = {"edgecolors": "white", "zorder": 3, **style}
+        style = {"edgecolors": ink(0.0), "zorder": 3, **style}
         if self.lower is None or self.upper is None:
             ax.scatter(x, y, **{"color": COLOURS[0], **style})
             title = f"{len(cells)} held-out cells"

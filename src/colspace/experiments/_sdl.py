@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score, recall_score, roc_auc_scor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..displays._style import GREY
+from ..displays._style import grey
 from ._core import mean_and_se
 
 Array = NDArray[np.float64]
@@ -87,5 +87,5 @@ def show_image(ax: Any, atom: Array, title: str) -> None:
     ax.imshow(atom.reshape(side, side), cmap="RdBu_r", vmin=-peak, vmax=peak)
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.spines[:].set_color(GREY)
+    ax.spines[:].set_color(grey())
     ax.set_title(title, fontsize="x-small")

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from .._progress import track
 from ..datasets import JobsData, load_jobs
 from ..dictionary import SupervisedDictionaryClassifier
-from ..displays._style import COLOURS, GREY, MARKERS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, grey, pyplot, tidy
 from ._core import Result, Row, write
 from ._sdl import averaged, best_f_level, logistic, measures, sparse_error, unfinished
 from ._sdl_path import (
@@ -356,7 +356,7 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
         values = np.concatenate([some.coef, some.covariate_coef])
         order = np.argsort(np.abs(values))[-20:]
         order = order[np.argsort(values[order])]
-        colours = [COLOURS[0] if i < len(some.words) else GREY for i in order]
+        colours = [COLOURS[0] if i < len(some.words) else grey() for i in order]
         ax.barh(range(len(order)), values[order], color=colours)
         ax.set_yticks(range(len(order)), [names[i] for i in order], fontsize="xx-small")
         ax.set_title(f"topics (blue) and covariates (grey): {name} (Fig. 9)", fontsize="small")

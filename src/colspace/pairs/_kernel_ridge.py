@@ -45,6 +45,7 @@ from ._ridge_tune import (
     transposed,
 )
 from ._similarity import METRICS, Base, profile_kernel
+from ._summary import PairsSummary
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -52,7 +53,7 @@ Index = NDArray[np.intp]
 _ROWS = 2048  # left entities in one block of predictions
 
 
-class KernelPairRegressor(BaseEstimator):
+class KernelPairRegressor(PairsSummary, BaseEstimator):
     r"""Scores of pairs of entities by kernel ridge regression in two steps, one for each side.
 
     With kernels :math:`K, L` between the left and between the right entities, and the table Y of scores,

@@ -30,13 +30,14 @@ from ._links import Links, check_links, shown
 from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
 from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
 from ._similarity import check_new_side, check_side, principal_coordinates
+from ._summary import PairsSummary
 from ._tune import COMPONENTS, LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, refits, tune
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class PairRegressor(BaseEstimator):
+class PairRegressor(PairsSummary, BaseEstimator):
     r"""Scores of pairs of entities, for entities never seen: joint reduction and kernel regression.
 
     Left entities have features a, right ones b, and some pairs a score y. With whitened features the

@@ -18,11 +18,12 @@ from .._rows import is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
+from ._summary import LinearSummary
 
 Array = NDArray[np.float64]
 
 
-class HoleyReduction(TransformerMixin, BaseEstimator):
+class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
     r"""Directions of a table with gaps: an imputer, then a reducer, and errors of both together.
 
     The directions are those of the table whose gaps hold their conditional means. Their variance has two parts: that of

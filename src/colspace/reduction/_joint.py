@@ -424,20 +424,13 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._store_blocks(
             blocks, solution.loadings, solution.values, solution.mean, solution.scale, self._dtype
         )
-        for name, found in (
-            ("ridge_", solution.ridges),
-            ("n_axes_", solution.axes),
-            ("parts_", solution.parts),
-            ("component_scores_", solution.counted),
-        ):
+        learned = {"ridge_": solution.ridges, "n_axes_": solution.axes, "parts_": solution.parts}
+        for name, found in {**learned, "component_scores_": solution.counted}.items():
             if hasattr(self, name):
                 delattr(self, name)
             if found is not None:
-                setattr(
-                    self,
-                    name,
-                    found if isinstance(found, dict) else dict(zip(blocks.names, found, strict=True)),
-                )
+                by_name = found if isinstance(found, dict) else dict(zip(blocks.names, found, strict=True))
+                setattr(self, name, by_name)
         self.n_samples_seen_ = solution.count
         self.solver_ = solution.solver
         self.shrinkage_ = dict(zip(blocks.names, solution.shrinkage, strict=True))

@@ -20,6 +20,7 @@ from ..factor import Whitener, full_whitener
 from ._jackknife import LeftOut
 from ._source import Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
+from ._summary import LinearSummary
 
 Array = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ def _transform_partition(X: Any, mean: NDArray[Any], components: NDArray[Any]) -
     return linear_transform(X, mean, components).astype(components.dtype, copy=False)
 
 
-class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class LinearReductionMixin(LinearSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """``transform``, names and tags of an estimator that learns ``mean_`` and ``components_``."""
 
     n_features_in_: int
