@@ -166,3 +166,18 @@ def test_folds(digits):
     da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match="draws folds of rows, which a Dask table has not at hand"):
         Search().fit(da.from_array(X), y)
+
+
+def test_losses_whose_squares_leave_float64_are_compared():
+    losses = np.array([[[[1e200, 3e200]]], [[[2.5e200, 2.9e200]]]])  # means 2.0, 2.7; standard error 1.0
+    assert choose(losses, Grid((5, 2), (1.0,), (1.0,)), "one-standard-error") == (1, 0, 0)
+    assert choose(losses / [1.0, 3.0], Grid((5, 2), (1.0,), (1.0,)), "one-standard-error") == (0, 0, 0)
+
+
+def test_a_fold_without_weight(digits):
+    X, y = digits
+    weight = np.r_[np.zeros(75), np.ones(75)]
+    cv = [(np.arange(75), np.arange(75, 150)), (np.arange(75, 150), np.arange(75))]
+    search = Search((2,), xi_factors=(1.0,), l2_factors=(1.0,), positive=True, cv=cv, max_iter=20, tol=0.1)
+    search.fit(X, y, sample_weight=weight)
+    assert np.isfinite(search.scores_).all()

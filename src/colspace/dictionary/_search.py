@@ -107,7 +107,8 @@ def choose(losses: Array, grid: Grid, rule: str, null: float = 0.0) -> tuple[int
     if rule == "best":
         return int(best[0]), int(best[1]), int(best[2])
     folds = losses.shape[-1]
-    error = float(losses[best].std(ddof=1)) / np.sqrt(folds) if folds > 1 else 0.0
+    unit = float(np.abs(losses[best]).max()) or 1.0  # squares of losses may leave float64
+    error = unit * float((losses[best] / unit).std(ddof=1)) / np.sqrt(folds) if folds > 1 else 0.0
     near = np.argwhere(mean <= mean[best] + max(error, _EVEN * null))
     simple = min(near.tolist(), key=lambda at: (grid.n_components[at[0]], -grid.xi[at[1]], -grid.l2[at[2]]))
     return simple[0], simple[1], simple[2]
