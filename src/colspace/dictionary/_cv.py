@@ -237,7 +237,7 @@ class SupervisedDictionaryRegressorCV(DictionarySearch, SupervisedDictionaryRegr
     >>> H, W = rng.exponential(size=(300, 3)), rng.exponential(size=(3, 20))
     >>> X = H @ W + 0.1 * rng.uniform(size=(300, 20))
     >>> y = H @ [3.0, -1.0, 2.0] + 0.1 * rng.standard_normal(300)
-    >>> model = SupervisedDictionaryRegressorCV([1, 3, 6], random_state=0).fit(X[:200], y[:200])
+    >>> model = SupervisedDictionaryRegressorCV([1, 3, 6], model="feature", random_state=0).fit(X[:200], y[:200])
     >>> model.n_components_, model.score(X[200:], y[200:]) > 0.98
     (3, True)
     """
