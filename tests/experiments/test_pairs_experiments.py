@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 from scipy import sparse
 
-from colspace import KernelPairRegressor, PairRegressor, experiments
+from colspace import KernelPairRegressor, experiments
 from colspace.datasets import make_pairs
 from colspace.experiments import _demo_pairs
 from colspace.experiments import _pair_rivals as rivals
@@ -150,19 +150,6 @@ def test_rivals_are_the_estimators():
         order = np.argsort(-k[i])[:3]
         expected = k[i, order] @ Y[order].toarray() / k[i, order].sum()
         np.testing.assert_allclose(three[i], expected, rtol=1e-4, atol=1e-6)
-
-
-def test_kernel_of_the_concatenation_by_hand():
-    A, B, Y, _ = make_pairs(12, 9, 4, 2, rng=0)
-    model = PairRegressor(2, reduction="cphd", shrinkage=0.1, bandwidth=0.5).fit(A, B, Y)
-    E, F = model.embedding_["left"], model.embedding_["right"]
-    assert E.shape == (12, 4)
-    h = sum((0.5 * model.median_distance_[s]) ** 2 for s in ("left", "right"))
-    dense = Y.toarray()
-    weights = np.array(
-        [[np.exp(-np.sum((E[3] + F[5] - E[p] - F[q]) ** 2) / (2 * h)) for q in range(9)] for p in range(12)]
-    )
-    assert module.concatenated_score(model, 3, 5) == pytest.approx(np.sum(weights * dense) / weights.sum())
 
 
 def test_settings_in_words():
