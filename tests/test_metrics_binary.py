@@ -52,6 +52,13 @@ def test_youdens_threshold_is_the_best_of_all_scores(seed):
     assert all(t <= found for t, m in merits.items() if m > best - 1e-12 and w[score == t].sum() > 0)
 
 
+def test_of_equal_thresholds_the_largest_is_taken():
+    truth = [1, 1, 1, 0, 1] + [0] * 9 + [1] * 6  # .3 - 0 after three rows, .4 - .1 after five
+    score = -np.arange(20.0)
+    assert 0.4 - 0.1 > 0.3  # by rounding
+    assert youden_threshold(truth, score) == -2.0
+
+
 def test_scores_the_wrong_way_round_take_all_rows():
     assert youden_threshold([1, 1, 0, 0], [0.1, 0.2, 0.3, 0.4]) == 0.1
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_EVEN = 1e-12  # sums of rates that differ by rounding alone
+
 
 class _Counts(NamedTuple):
     """Rows by weight: positive or not, and whether that was found."""
@@ -138,4 +140,5 @@ def youden_threshold(y_true: Any, score: Any, *, pos_label: Any = None, sample_w
         msg = f"{what} needs rows of both classes, with weights > 0"
         raise ValueError(msg)
     false, true, cuts = roc_curve(truth, s, sample_weight=w, drop_intermediate=False)
-    return float(cuts[1:][np.argmax((true - false)[1:])])  # the first lies above all
+    gain = (true - false)[1:]  # the first lies above all
+    return float(cuts[1:][np.argmax(gain >= gain.max() - _EVEN)])
