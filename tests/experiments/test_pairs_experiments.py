@@ -14,13 +14,15 @@ from colspace.metrics import recall_at_k
 from colspace.pairs._similarity import profile_kernel
 from colspace.pairs._tune import Grid, Settings
 
+SMALL = Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4))
+
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(module, "GRID", Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4)))
-    monkeypatch.setattr(module, "PENALTIES", (0.03, 0.3))
+    monkeypatch.setattr(module, "GRID", {True: SMALL})
+    monkeypatch.setattr(module, "PENALTIES", {True: (0.03, 0.3)})
     monkeypatch.setattr(module, "PARTITIONS", {True: 3, False: 3})
-    monkeypatch.setattr(module, "FEATURES", 6)
+    monkeypatch.setattr(module, "FEATURES", {True: 6})
 
 
 def graph(X):
@@ -101,7 +103,7 @@ def test_grid_and_estimator_agree(tiny):
     study = small_study(True)
     train, test = module.partition(120, 0, 0)
     for name in ("JDR", "PCA"):
-        found = module.grid_recalls(study, module.REDUCTIONS[name], train, test, k=10)
+        found = module.grid_recalls(study, module.REDUCTIONS[name], train, test, SMALL, k=10)
         assert len(found) == (8 if name == "JDR" else 4)
         for settings, value in found.items():
             model = module.regressor(name, 3, settings).fit(study.A[train], study.B, study.Y[train])
@@ -178,3 +180,15 @@ def test_significant_positives_are_those_above_the_threshold():
     found = module.recalls(Y, scores, 0.5)
     assert found["all", 40] == pytest.approx(0.5)
     assert found["significant", 40] == 0.0
+
+
+@pytest.mark.parametrize("name", ["neighbours", "kernel ridge"])
+def test_rivals_climb_from_their_start(name):
+    """A full run tunes them: the settings found are at least as good as those where they begin."""
+    study = small_study(True)
+    train, test = module.partition(120, 0, module.TUNING)
+    memory, rival = rivals.Memory(study.A, study.B, study.Y), rivals.RIVALS[name]
+    best = module.tuned_rivals(study, memory, 0, True, lambda: None)
+    assert best[name] == rival.at(rival.start)
+    _, recall = rivals.tuned_rival(rival, memory, train, test, k=10)
+    assert recall >= recall_at_k(study.Y[test], np.asarray(rival.scores(memory, train, test, best[name])), 10)
