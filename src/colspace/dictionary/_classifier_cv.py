@@ -53,9 +53,10 @@ class SupervisedDictionaryClassifierCV(SupervisedDictionaryClassifier):
     rule : {"one-standard-error", "best"}, default="one-standard-error"
         The simplest setting (fewest atoms, then largest xi, then largest l2) whose mean loss is no more than one standard error
         of the least, over its folds, above it; or the least.
-    model, solver, positive, covariates, class_weight, fit_intercept, threshold, threshold_cv, score_function, coding, max_iter, tol, \
-n_bootstraps, random_state, verbose
-        As for `SupervisedDictionaryClassifier`; coding is "refit" or "plain".
+    model, solver, positive, covariates, class_weight, fit_intercept, threshold, threshold_cv, score_function
+        As for `SupervisedDictionaryClassifier`.
+    coding, max_iter, tol, n_bootstraps, random_state, verbose
+        As there; coding is "refit" or "plain".
 
     Attributes
     ----------

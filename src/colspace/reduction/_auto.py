@@ -68,7 +68,7 @@ def fit_auto(
     rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
     bends = rows.size <= ridges.count / 4
     deal, note = choose_deal(
-        n_groups, group_bytes(rows.size, ridges.n_responses, second=bends), source, sample
+        n_groups, group_bytes(rows.sizes, ridges.n_responses, second=bends), source, sample
     )
     gradients, v_kernel, kernel = kernel_part(
         sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths, keep_inverse=deal is not None
@@ -108,7 +108,6 @@ def fit_auto(
             kernel=None if kernel is None else KernelGradients(kernel, sample.weights),
             v_kernel=v_kernel,
             v_moments=v_moments,
-            noise=None if moments is None else residuals.noise,
             seconds=moments,
             fill=fill,
             sampled=rows.coordinates(sample.X),
