@@ -170,7 +170,7 @@ def test_what_json_lacks_is_null():
     page = Page(
         render(Report("t", "l", [Part("p", figures=[Figure({"v": [np.float64("nan"), np.int64(3)]}, "a")])]))
     )
-    assert page.specs == {"figure-0-0": {"v": [None, 3]}}
+    assert page.specs == {"figure-0-0": {"v": [None, 3], "description": "a"}}
 
 
 def test_a_page_without_pictures_needs_no_script():

@@ -49,8 +49,6 @@ def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
         there = [name for name in about.get("responses", []) if name in others]
         if there and others[there].notna().all(axis=None):
             y = others[there[0]] if len(there) == 1 else others[there]
-        if rows.header["columns"] is None:
-            X = X.to_numpy()
     return reduction_report(
         model,
         X,

@@ -210,7 +210,9 @@ def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int, count: int
     kept = np.arange(len(X))
     if len(kept) > MOST_POINTS:
         kept = np.sort(np.random.default_rng(seed).choice(kept, MOST_POINTS, replace=False))
-    Z = np.asarray(estimator.transform(X.iloc[kept] if hasattr(X, "iloc") else X[kept]), dtype=np.float64)
+    rows = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
+    named = hasattr(estimator, "feature_names_in_")
+    Z = np.asarray(estimator.transform(rows if named else np.asarray(rows)), dtype=np.float64)
     labels = [str(name) for name in estimator.get_feature_names_out()]
     records: list[dict[str, Any]] = [dict(zip(labels, map(float, row), strict=True)) for row in Z]
     colour, classes = "", False
