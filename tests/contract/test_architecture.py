@@ -24,6 +24,7 @@ FLOORS = [
         "_random",
         "_sklearn_compat",
         "_progress",
+        "_binary",
         "_summary",
         "_ranking",
         "metrics",

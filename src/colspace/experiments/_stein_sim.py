@@ -323,7 +323,7 @@ def draw(title: str, settings: Sequence[Setting], rows: Sequence[Row], columns: 
             below(ax, "xx-small")
         tidy(ax)
         places = sorted({float(row["n"]) for row in here})
-        _log_axes(ax, places if few else places[::2])
+        _log_axes(ax, places if few or len(places) < 4 else places[::2])
     if not few:
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, frameon=False)
     return figure

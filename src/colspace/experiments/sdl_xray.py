@@ -119,7 +119,7 @@ def fit_published(model: str, atoms: int, xi: float) -> Callable[..., Fitted]:
             l2=0.0,
             class_weight=None,
             threshold=0.5,
-            dictionary_norm=1.0,
+            bounds={"dictionary": 1.0},
             max_iter=max_iter,
             tol=1e-6,
             random_state=seed,
