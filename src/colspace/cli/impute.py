@@ -170,10 +170,10 @@ def command(
     from ..copula._checks import check_share
     from ..io import write_table
     from ._cells import as_written, fit_levels, join_cells, parse_kinds, refuse_mixtures
-    from ._say import note, write_json
+    from ._say import note, step, write_json
 
     check_share("level", level)
-    with warnings_on_stderr("Note"):
+    with warnings_on_stderr("Note"), step("reading"):
         joined, cells = join_cells(tables, ids, encoding)
     names = list(cells.values)
     for name in ids:
@@ -210,10 +210,10 @@ def command(
         clip=clip,
         max_iter=max_iter,
         random_state=seed,
-        verbose=True,
+        verbose=not quiet,
     )
-    with _warnings_in_words() as notes:
-        imputer.fit(X)
+    with _warnings_in_words() as notes, step("fitting"):
+        imputer.fit(X).set_params(verbose=False)
     lower, upper = imputer.interval(X, level)
     used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
     whole = imputer.transform(X)
@@ -224,13 +224,16 @@ def command(
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
         write_table(filled, targets[0])
     else:
-        for target, drawn in zip(targets, imputer.sample(X, draws, random_state=seed), strict=True):
-            write_table(cells.filled(drawn[used], as_text=as_text), target)
+        with step("drawing", draws) as advance:
+            for target, drawn in zip(targets, imputer.sample(X, draws, random_state=seed), strict=True):
+                write_table(cells.filled(drawn[used], as_text=as_text), target)
+                advance()
     summary = summary_of(imputer, X, lower, upper, level)
     if check:
         from ..quality import check_imputation
 
-        summary["quality"] = check_imputation(imputer, X, level=level, random_state=seed).plain()
+        with step("checking on hidden cells"):
+            summary["quality"] = check_imputation(imputer, X, level=level, random_state=seed).plain()
     if model is not None:
         from ..io import save
 
@@ -248,6 +251,7 @@ def command(
             lower=lower,
             upper=upper,
             quality=summary.get("quality"),
+            facts={"table": joined.source, "level of the intervals": level, "seed": seed},
             notes=notes,
             command=given_command(),
         )
