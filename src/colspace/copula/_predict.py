@@ -36,6 +36,7 @@ from ._pairs import bridged
 from ._residual_law import ResidualLaw
 from ._solved import remembered
 from ._step import DAMPING, Block, level_means, start_sites
+from ._threads import plain_products
 from ._truncated import log_mass
 
 SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them
@@ -187,7 +188,7 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
             other = model.bridge.model
             there = known_rows(X[some], other.state.chain, other.columns, other.labels)
             mean, sd = bridged(model.bridge, row_laws(there, other).posterior, there.rows, mean, sd)
-        for j, gone in enumerate(_missing(X[some]).T):
+        for j, gone in enumerate(np.ascontiguousarray(_missing(X[some]).T)):
             rows = np.flatnonzero(gone)
             if len(rows):
                 yield Gaps(j, some.start + rows, mean[j, rows], none if sd is None else sd[j, rows])
@@ -233,6 +234,7 @@ def dense(X: Any) -> Array:
     return out
 
 
+@plain_products
 def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
     """Every gap filled by g(E z), or by E[g(z)]."""
     out = dense(X)
@@ -259,16 +261,24 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
     if model.method == "paper" or column.kind in STEPPED:
         return gap.mean - q * gap.sd, gap.mean + q * gap.sd
     m, s = model.cells[j], model.loose[j]
-    variance = variance * (1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m))
-    ends = []
+    variance *= 1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m)
     sides = (-q, q) if gap.law is None else gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
-    for at in sides:
-        end = np.clip(gap.mean + at * np.sqrt(variance), column.z[0], column.z[-1])
-        density = np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)
-        ends.append(gap.mean + at * np.sqrt(variance + s / (2.0 * m * density)))
+    at = np.array(sides)[:, None]
+    ends = at * np.sqrt(variance)
+    ends += gap.mean
+    np.clip(ends, column.z[0], column.z[-1], out=ends)
+    ends *= ends
+    ends *= 0.5
+    np.exp(ends, out=ends)  # 1 / density, but for the root of 2 pi
+    ends *= s * np.sqrt(2 * np.pi) / (2.0 * m)
+    ends += variance
+    np.sqrt(ends, out=ends)
+    ends *= at
+    ends += gap.mean
     return ends[0], ends[1]
 
 
+@plain_products
 def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[Array, Array]:
     """Lower and upper ends; an observed cell is its own interval."""
     lower, upper = dense(X), dense(X)
@@ -280,6 +290,7 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
     return lower, upper
 
 
+@plain_products
 def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     """Probability that a gap's value is within d (levels of a stepped column) of its imputation; 1 where observed.
 
@@ -307,6 +318,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     return out
 
 
+@plain_products
 def reliabilities(X: Any, model: CopulaModel) -> Array:
     """Stepped columns: probability of the imputed level. Others: (||D||^2 - D_ij^2) / (||Xh||^2 - Xh_ij^2).
 
@@ -336,6 +348,7 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
     return out
 
 
+@plain_products
 def explained(X: Any, model: CopulaModel) -> Array:
     """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed."""
     out = np.full(X.shape, np.nan)
@@ -344,6 +357,7 @@ def explained(X: Any, model: CopulaModel) -> Array:
     return out
 
 
+@plain_products
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
     """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
+from ._arrow_text import write_words
 from ._extras import require
 from ._files import PathLike, check_target, replacing
 from ._source import Source, kind_of, open_source
@@ -118,8 +119,10 @@ def write_table(frame: Any, path: PathLike) -> None:
     if str(path) == "-":
         frame.to_csv(sys.stdout, **layout)
         return
+    zipped = str(path).lower().endswith(".gz")
     with replacing(path) as file:
-        frame.to_csv(file, compression="gzip" if str(path).lower().endswith(".gz") else None, **layout)
+        if zipped or not plain or not write_words(pandas, frame, file, layout["sep"]):
+            frame.to_csv(file, compression="gzip" if zipped else None, **layout)
 
 
 def check_table_target(path: PathLike) -> str:
