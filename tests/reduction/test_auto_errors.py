@@ -80,7 +80,7 @@ def by_hand(X, Y, rest, fit, sampled, columns):
         r = error[rest, j] - error[rest, j].mean()
         h = (A.T * r) @ A / n - (mapped.T * (third @ shift[:, j])) @ mapped / len(X)
         H.append(h)
-    # the noise in coordinates of all rows, brought to those of the rest
+    # the noise of the rest in coordinates of all rows, brought to those of the rest
     noise_rows = np.sum(error**2, axis=1)
     whole_roots = [
         root_of(np.corrcoef(X[:, c].T) + ridge.ridge * np.eye(len(c)), -0.5)
@@ -90,7 +90,7 @@ def by_hand(X, Y, rest, fit, sampled, columns):
         [third[:, c] / X[:, c].std(axis=0) @ root for c, root in zip(columns, whole_roots, strict=True)]
     )
     noise_rows = noise_rows * np.sum(whole**2, axis=1)
-    noise = (mapped.T * noise_rows) @ mapped / (len(X) * n)
+    noise = (mapped[rest].T * noise_rows[rest]) @ mapped[rest] / n**2
     both = fit.v_kernel + fit.v_moments
     # gradients in units of the columns
     kept = sampled > 0
@@ -300,7 +300,8 @@ def test_sums_of_cells_are_those_of_their_rows(narrow, monkeypatch):
     A, R, V = (rng.standard_normal((90, k)) for k in (4, 2, 3))
     w, cell = rng.uniform(0.5, 2.0, 90) * (rng.random(90) > 0.2), rng.integers(6, size=90)
     cell[cell == 4] = 5
-    totals = _auto_cells.CellTotals(6, 4, 2, 3, weighted=True)
+    blocks = (slice(0, 1), slice(1, 4))
+    totals = _auto_cells.CellTotals(6, 4, 2, 3, weighted=True, blocks=blocks)
     for rows in (slice(0, 40), slice(40, 90)):
         totals.add_unsorted(A[rows], R[rows], V[rows], w[rows], cell[rows])
     found = totals.groups().parts
@@ -321,6 +322,12 @@ def test_sums_of_cells_are_those_of_their_rows(narrow, monkeypatch):
             (part.response, "i,ij->j", (u, v)),
         ):
             assert_allclose(mine, np.einsum(spec, *arrays), atol=1e-12)
+        for b, s in enumerate(blocks):
+            noise = np.einsum("i,il,im,ij,ik->jk", u, r**2, a**2, a[:, s], a[:, s])
+            assert_allclose(part.noise[b], noise, atol=1e-11)
+    noise = totals.noise_sums()
+    assert_allclose(noise[1:, 1:], sum(part.noise[1] for part in found.values()), atol=1e-11)
+    assert not noise[0, 1:].any()
 
 
 @pytest.mark.parametrize("n_groups", [20, 8])
@@ -356,7 +363,7 @@ def test_a_column_that_one_row_has(table):
 
 def test_memory_that_is_short_is_said(table, monkeypatch):
     X, Y = table
-    monkeypatch.setattr(_groups, "GROUP_BYTES", 9_000)  # groups of 6 x 6 x 2 numbers and some more
+    monkeypatch.setattr(_groups, "GROUP_BYTES", 12_000)  # groups of 6 x 6 x 3 numbers and some more
     assert JointReduction(1).fit(X, Y[:, 0]).n_groups_ == 10
     monkeypatch.setattr(_groups, "GROUP_BYTES", 3_000)
     model = JointReduction(1).fit(X, Y[:, 0])

@@ -29,7 +29,7 @@ _FILE_WIDTH = 160  # of tables that go to a file or a pipe
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
 )
-@one_line_errors()
+@one_line_errors(whole=False)
 def command(name: str | None, everything: bool, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.
 

@@ -210,6 +210,11 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         return self.reducer_.transform(filled_by(self.imputer_, X))
 
+    def inverse_transform(self, X: Any) -> Any:
+        """Columns from an embedding, as the reducer rebuilds them."""
+        check_is_fitted(self)
+        return self.reducer_.inverse_transform(X)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the embedding's columns, the reducer's."""
         check_is_fitted(self)
