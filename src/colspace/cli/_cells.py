@@ -229,8 +229,8 @@ def _written(old: Any, text: Any, new: Any) -> Any:
         between = next((cell[10] for cell in text.dropna() if len(cell) > 10), "")
         days = [day.isoformat(sep=between or " ") for day in new.dropna()]
         words = days if between else [day[:10] for day in days]
-        place = np.cumsum(new.notna()) - 1
-        return pa.array(words, pa.large_string()).take(pa.array(place, mask=new.isna()))
+        at = np.cumsum(new.notna()) - 1
+        return pa.array(words, pa.large_string()).take(pa.array(at, mask=new.isna()))
     place, values = None, new
     if new.dtype != np.float64:
         place, values = pd.factorize(new)

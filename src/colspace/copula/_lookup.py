@@ -40,7 +40,8 @@ class Lookup:
         near = np.clip(x, self.knots[0], self.knots[-1])
         at = near - self.knots[0]
         at *= self.scale
-        place = self.first.take(at.astype(np.int32), mode="clip")
+        with np.errstate(invalid="ignore"):
+            place = self.first.take(at.astype(np.int32), mode="clip")
         for _ in range(self.crowd):
             place += self.after.take(place, mode="clip") <= near
         near -= self.knots.take(place, mode="clip")

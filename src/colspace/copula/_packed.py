@@ -25,7 +25,7 @@ class PlacedRows(Rows):
         self.__dict__.update(n=n, p=p, flat=flat, column=column)
 
     @cached_property
-    def row(self) -> Index:  # type: ignore[override]
+    def row(self) -> Index:
         """Row of each cell."""
         return np.floor_divide(self.flat, self.p)
 
@@ -48,13 +48,13 @@ class Packed:
     tau: Array
     nu: Array
     weight: Array | None
-    held: Packed | None
+    held: Block | None
 
-    def opened(self, take: Take, name: str = "open") -> Block:
+    def opened(self, take: Take) -> Block:
         """The block, in arrays that are taken again by the next one."""
 
         def index(values: NDArray[Any], part: str) -> Index:
-            out: Index = take(f"{name} {part}", len(values), dtype=np.intp)
+            out: Index = take(f"open {part}", len(values), dtype=np.intp)
             out[...] = values
             return out
 
@@ -62,7 +62,7 @@ class Packed:
         column = np.take(
             _columns(self.p, self.n),
             flat,
-            out=take(f"{name} column", len(flat), dtype=np.intp),
+            out=take("open column", len(flat), dtype=np.intp),
             mode="clip",
         )
         return Block(
@@ -75,7 +75,7 @@ class Packed:
             self.tau,
             self.nu,
             self.weight,
-            None if self.held is None else self.held.opened(take, f"{name} held"),
+            self.held,
         )
 
     def closed(self, block: Block, opened: Block) -> Packed | Block:
@@ -88,8 +88,7 @@ class Packed:
 def packed(block: Block) -> Packed | Block:
     """The block in fewer bytes, if its table is dense; else as it is."""
     rows = block.rows
-    held = None if block.held is None else packed(block.held)
-    if not rows.dense or isinstance(held, Block):
+    if not rows.dense:
         return block
     return Packed(
         rows.n,
@@ -103,7 +102,7 @@ def packed(block: Block) -> Packed | Block:
         np.array(block.tau),
         np.array(block.nu),
         block.weight,
-        held,
+        block.held,
     )
 
 

@@ -19,11 +19,13 @@ from ._estep import (
     Index,
     Posterior,
     Rows,
+    Work,
     cavity,
     censored_law,
     doubled,
     pack,
     posterior,
+    posterior_of,
     signal,
     sites_of,
     sums_by,
@@ -99,6 +101,7 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
     part = _Part.of(known, np.unique(rows.row[known.censored]))
     active = np.ones(part.rows.n, dtype=bool)
     pace, last = np.ones(rows.n), np.full(rows.n, np.inf)
+    take = Work()
     for sweep in range(SWEEPS):
         if not active.any():
             break
@@ -107,10 +110,12 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
             active = np.ones(part.rows.n, dtype=bool)
         noise = f.noise[column[part.on]]
         before = Posterior(q.t[part.index], q.V[part.index])
-        m, v = signal(part.rows, before, f)
-        centre, spread = cavity(m[part.own], v[part.own], tau[part.on], nu[part.on])
-        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain)
-        moving = active[part.rows.row[part.own]]
+        m, v = signal(part.rows, before, f, take)
+        if len(part.own) < len(m):
+            m, v = m[part.own], v[part.own]
+        centre, spread = cavity(m, v, tau[part.on], nu[part.on], take)
+        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain, take)
+        moving: Any = slice(None) if active.all() else active[part.rows.row[part.own]]
         on = part.on[moving]
         if paper:
             total = spread + noise
@@ -118,11 +123,12 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
             nu[on] += pace[rows.row[on]] * (new_nu - nu[on])
             variance[on] = (total * law.variance)[moving]
         else:
-            new = sites_of(centre, spread, noise, law)
+            new = sites_of(centre, spread, noise, law, take)
             share = 1.0 if sweep < FREE else DAMPING
             tau[on] += share * (new[0][moving] - tau[on])
             nu[on] += share * (new[1][moving] - nu[on])
-        after = posterior(part.rows, tau[part.cells], nu[part.cells], f)
+        taus = part.rows.table(tau[part.cells], take, "tau table")
+        after = posterior_of(taus, part.rows.table(nu[part.cells], take, "nu table"), f, take)
         moved = np.abs(after.t - before.t).max(axis=1) + np.abs(after.V - before.V).max(axis=1)
         rows_now = part.index[active]
         q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
@@ -325,7 +331,7 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
     D are the lengths of 95 % intervals and Xh the imputations of all gaps; NaN where observed.
     """
     out = np.full(X.shape, np.nan)
-    found: list[tuple[Gaps, Array, Array]] = []
+    found: list[tuple[int, Index, Array, Array]] = []
     for gap in gaps(X, model):
         column = model.columns[gap.column]
         if column.kind in STEPPED:
@@ -336,15 +342,17 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
             low, high, x = np.split(
                 column.values(np.concatenate([*interval_ends(gap, model, 0.95), gap.mean])), 3
             )
-            found.append((gap, high - low, x))
-    largest = [max(d.max(), np.abs(x).max()) for _, d, x in found]
+            found.append((gap.column, gap.rows, high - low, x.copy()))
+    largest = [max(d.max(), np.abs(x).max()) for *_, d, x in found]
     unit = max(largest, default=1.0) or 1.0  # squares stay finite
-    squares = [(gap, (d / unit) ** 2, (x / unit) ** 2) for gap, d, x in found]
-    width = sum(float(d.sum()) for _, d, _ in squares)
-    size = sum(float(x.sum()) for _, _, x in squares)
+    for each in [array for *_, d, x in found for array in (d, x)]:
+        each /= unit
+        each *= each
+    width = sum(float(d.sum()) for *_, d, _ in found)
+    size = sum(float(x.sum()) for *_, x in found)
     least = np.finfo(float).eps * size or 1.0  # all imputations zero: the lengths alone tell
-    for gap, d, x in squares:
-        out[gap.rows, gap.column] = (width - d) / np.maximum(size - x, least)
+    for j, rows, d, x in found:
+        out[rows, j] = (width - d) / np.maximum(size - x, least)
     return out
 
 

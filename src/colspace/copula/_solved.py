@@ -17,7 +17,9 @@ from ._threads import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered
-_TOGETHER = 1 << 18  # cells of blocks that are given out at once
+_TOGETHER = (
+    1 << 17
+)  # cells of blocks that are given out at once, and of those without levels, which are solved at once
 
 
 class Solved:

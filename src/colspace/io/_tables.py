@@ -203,12 +203,13 @@ def write_table(frame: Any, path: PathLike) -> None:
                     file, orient="records", lines=True, compression=packing(path), date_format="iso"
                 )
         return
-    layout = {"sep": "\t" if kind == "tsv" else ",", "index": not plain}
+    separator = "\t" if kind == "tsv" else ","
+    layout = {"sep": separator, "index": not plain}
     if str(path) == "-":
         frame.to_csv(sys.stdout, **layout)
         return
     with replacing(path) as file:
-        words = plain and packing(path) is None and write_words(pandas, frame, file, layout["sep"])
+        words = plain and packing(path) is None and write_words(pandas, frame, file, separator)
         if not words:
             frame.to_csv(file, compression=packing(path), **layout)
 
