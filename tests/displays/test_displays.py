@@ -158,6 +158,15 @@ def test_loadings_panels_and_frame(fitted):
     assert display.ax_[1, 0].get_xlabel() == "loading\n(lines: ± 2 standard errors)"
 
 
+def test_bars_are_named_without_the_block_that_stands_above_them(fitted):
+    _, X, y = fitted
+    X = X.rename(columns=lambda name: f"{name[0]}__{name}")
+    display = LoadingsDisplay.from_estimator(JointReduction(1, blocks="prefix").fit(X, y), n_features=2)
+    assert {t.get_text()[0] for t in display.ax_[0, 0].get_yticklabels()} == {"a"}
+    assert not any("__" in t.get_text() for t in display.ax_[0, 0].get_yticklabels())
+    assert display.frame()["feature"].str.contains("__").all()
+
+
 def test_loadings_times_standard_deviation(fitted):
     model, X, _ = fitted
     display = LoadingsDisplay.from_estimator(model, X, blocks=["b"], n_features=100)

@@ -37,6 +37,7 @@ def gaps():
     whole = pd.DataFrame(
         latent @ rng.standard_normal((2, 4)), columns=["a", "b", "c", "a long name of a column"]
     )
+    whole["a"] = np.exp(10 + whole["a"])
     whole["level"] = pd.qcut(latent[:, 0], 3, labels=["low", "middle", "high"])
     holes = whole.mask(rng.random(whole.shape) < 0.2)
     return CopulaImputer(1, random_state=0, nonlinear=False).fit(holes), holes, whole
@@ -87,7 +88,7 @@ PICTURES = {
     "missingness": lambda gaps, atoms: MissingnessDisplay.from_table(gaps[1]),
     "imputation": lambda gaps, atoms: ImputationDisplay.from_estimator(*gaps),
     "imputation by column": lambda gaps, atoms: ImputationDisplay.from_estimator(
-        *gaps, columns=["a", "level"]
+        *gaps, columns=["a", "b", "level"]
     ),
     "reliability": lambda gaps, atoms: ReliabilityDisplay.from_estimator(*gaps),
     "marginals": lambda gaps, atoms: MarginalDisplay.from_estimator(*gaps[:2]),
@@ -154,6 +155,19 @@ def test_titles_do_not_run_into_each_other(name, gaps, atoms):
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
     for i, one in enumerate(titles):
         assert not any(one.overlaps(other) for other in titles[:i])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_labels_of_ticks_keep_apart(name, gaps, atoms):
+    figure = drawn(name, gaps, atoms)
+    hidden = set(unseen_ticks(figure))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            labels = [
+                t for t in axis.get_ticklabels() if t.get_visible() and t.get_text() and t not in hidden
+            ]
+            places = [t.get_window_extent() for t in labels]
+            assert not any(a.overlaps(b) for i, a in enumerate(places) for b in places[:i]), name
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -95,7 +95,7 @@ def by_hand(X, Y, rest, fit, sampled, columns):
     # gradients in units of the columns
     kept = sampled > 0
     scores = third[fit.order] @ shift
-    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0))).dense
+    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0)), [slice(0, 6)])[0].dense
     start, maps = 0, []
     for ridge, width in zip(ridges.blocks, ridges.widths, strict=True):
         maps.append(ridge.axes.map / np.sqrt(width))
@@ -214,7 +214,19 @@ def test_gradients_without_rows(kernel):
     A, R, w, fit = kernel
     whole = KernelGradients(fit, w)
     none = np.zeros_like(R)
-    assert_allclose(whole.products(np.ones(80, dtype=bool), none).dense, fit.gradient_products(w), rtol=1e-10)
+
+    def products(kept, shift, block=slice(0, 3)):
+        (found,) = whole.products(kept, shift, [block])
+        x = np.eye(block.stop - block.start)
+        assert_allclose(found @ x, found.dense, rtol=1e-10)
+        assert_allclose(found.diagonal, np.diag(found.dense), rtol=1e-10)
+        scale = np.arange(1.0, len(x) + 1)
+        assert_allclose(
+            found.scaled(scale).times(3.0).dense, 3 * found.dense * np.outer(scale, scale), rtol=1e-10
+        )
+        return found.dense
+
+    assert_allclose(products(np.ones(80, dtype=bool), none), fit.gradient_products(w), rtol=1e-10)
     half = np.arange(80) % 2 > 0  # many rows: exact
     alpha = fit.coefficients + whole.change(np.flatnonzero(~half), none)[0]
     rows, expected = A[half], np.zeros((3, 3))
@@ -223,20 +235,28 @@ def test_gradients_without_rows(kernel):
             k = np.exp(-fit.gamma * np.sum((rows - x) ** 2, axis=1))
             g = 2 * fit.gamma * (alpha[half, j] * k) @ (rows - x)
             expected += w[half][i] / w[half].sum() * np.outer(g, g)
-    assert_allclose(whole.products(half, none).dense, expected, rtol=1e-8)
+    assert_allclose(products(half, none), expected, rtol=1e-8)
     # few rows: the derivative along a change of the responses, by differences
     step = np.random.default_rng(2).standard_normal(R.shape)
-    changed = [fit.coefficients + whole.change(np.arange(0), s * 1e-4 * step)[0] for s in (1, -1)]
-    numeric = np.zeros((3, 3))
-    for sign, alpha in zip((1, -1), changed, strict=True):
-        for a in alpha.T:
-            g = fit.gradient(a)
-            numeric += sign * (g.T * (w / w.sum())) @ g / 2e-4
+
+    def derivative(change):
+        numeric = np.zeros((3, 3))
+        for sign in (1, -1):
+            for a in (fit.coefficients + sign * 1e-4 * change).T:
+                g = fit.gradient(a)
+                numeric += sign * (g.T * (w / w.sum())) @ g / 2e-4
+        return numeric
+
     everything = np.ones(80, dtype=bool)
-    found = (
-        whole.products(everything, 1e-4 * step).dense - whole.products(everything, -1e-4 * step).dense
-    ) / 2e-4
-    assert_allclose(found, numeric, rtol=1e-6, atol=1e-9)
+    found = (products(everything, 1e-4 * step) - products(everything, -1e-4 * step)) / 2e-4
+    assert_allclose(found, derivative(whole.change(np.arange(0), step)[0]), rtol=1e-6, atol=1e-9)
+    # few rows gone: gradients of the others at the coefficients of all, and that derivative
+    most = np.arange(80) % 7 > 0
+    share = np.where(most, w, 0.0) / w[most].sum()
+    expected = sum((g.T * share) @ g for g in fit.gradients)
+    expected += derivative(whole.change(np.flatnonzero(~most), step)[0])
+    assert_allclose(products(most, step), expected, rtol=1e-6, atol=1e-9)
+    assert_allclose(products(most, step, slice(1, 3)), expected[1:, 1:], rtol=1e-6, atol=1e-9)
 
 
 def test_containers_have_the_same_errors(table):

@@ -44,6 +44,11 @@ _PHRASES = (
     (r"\bof A and Y\b", "of --left and --links"),
     (r"\bof B and Y\b", "of --right and --links"),
     (r"\bA has (\d+) features and B\b", r"--left has \1 features and --right"),
+    (r"^A is (not|zero)", r"--left-similarity is \1"),
+    (r"^B is (not|zero)", r"--right-similarity is \1"),
+    (r"\(([AB]) \+ \1\.T\) / 2", "the mean of the table and its transpose"),
+    (r" \([AB] \+ \S+ \* np\.eye\(\d+\)\)", ""),
+    (r"give colspace\.pairs\.spectral_features\([AB]\) as features", "give features instead"),
     (r"^A (contains|has)\b", r"--left or --predict \1"),
     (r"(, |covariance of )A (has|is)\b", r"\1--left \2"),
     (r"(, |covariance of )B (has|is)\b", r"\1--right \2"),
@@ -466,4 +471,5 @@ def _settings(estimator: Any) -> str:
     a, b = (estimator.alpha_[side] for side in ("left", "right"))
     shares = [estimator.profile_[side] for side in ("left", "right")]
     profiles = f", links' own kernel {shares[0]:g} and {shares[1]:g}" if any(shares) else ""
-    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}"
+    signs = ", positive weights only" if any(estimator.positive_.values()) else ""
+    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}{signs}"

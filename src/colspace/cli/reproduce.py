@@ -70,9 +70,10 @@ def command(name: str | None, everything: bool, quick: bool, out: Path, seed: in
 def _run_all(console: Any, out: Path, *, quick: bool, seed: int) -> None:
     from ..experiments import EXPERIMENTS
     from ..experiments._book import Outcome, run_all, write_book
+    from ..experiments._claims import PAPERS
 
     names = [f"{name}{ending}" for name in EXPERIMENTS for ending in (".csv", ".png", ".json")]
-    check_files([], folder=out, names=(*names, "index.md"))
+    check_files([], folder=out, names=(*names, "index.md", *(f"paper-{number}.md" for number in PAPERS)))
     import matplotlib as mpl
 
     mpl.use("Agg")

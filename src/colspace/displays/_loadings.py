@@ -154,7 +154,11 @@ class LoadingsDisplay:
             )
         panel.barh(places, values, **{"color": colours, "height": 0.72, **kw})
         size = "small" if len(order) <= 20 else "x-small"
-        panel.set_yticks(np.arange(len(order)), [_short(self.names[block][i]) for i in order], fontsize=size)
+        panel.set_yticks(
+            np.arange(len(order)),
+            [_short(self.names[block][i].removeprefix(f"{block}__")) for i in order],
+            fontsize=size,
+        )
         panel.set_ylim(-0.6, max(len(order), 1) - 0.4)
         panel.axvline(0.0, color=grey(), linewidth=0.8)
         panel.locator_params(axis="x", nbins=5)

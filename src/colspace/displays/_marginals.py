@@ -161,6 +161,7 @@ def _series(m: Marginal) -> list[tuple[str, Array, str, dict[str, Any]]]:
 def _ecdf(ax: Any, m: Marginal, kw: dict[str, Any]) -> None:
     for label, values, colour, look in _series(m):
         ax.ecdf(values, **{"label": label, "color": colour, "linewidth": 1.8, **look, **kw})
+    ax.locator_params(axis="x", nbins=5)
     ax.set_ylabel("share at most")
     ax.set_ylim(0, 1.02)
 
@@ -173,6 +174,7 @@ def _histogram(ax: Any, m: Marginal, kw: dict[str, Any]) -> None:
         height = np.histogram(values, edges)[0] / len(values)
         fill = {} if look else {"fill": True, "alpha": 0.3}
         ax.stairs(height, edges, **{"label": label, "color": colour, "linewidth": 1.6, **look, **fill, **kw})
+    ax.locator_params(axis="x", nbins=5)
     ax.set_ylabel("share of cells")
 
 

@@ -107,7 +107,8 @@ class MissingnessDisplay:
         )
         if named:
             shorter = [name if len(name) <= 24 else name[:23] + "…" for name in self.names]
-            ax.set_xticks(np.arange(count), shorter, rotation=90 if count > 6 else 0, fontsize="small")
+            wide = 0.07 * max(map(len, shorter)) * count > 0.7 * ax.figure.get_size_inches()[0]
+            ax.set_xticks(np.arange(count), shorter, rotation=90 if wide else 0, fontsize="small")
             if count <= 40:
                 for edge in np.arange(count - 1) + 0.5:
                     ax.axvline(edge, color=ink(0.0), linewidth=0.8)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._gaps import STEPPED, floats, held_out, open_panels
+from ._gaps import LEVELS, floats, held_out, open_panels
 from ._style import COLOURS, grey, legend_below, pandas, tidy
 
 Array = NDArray[np.float64]
@@ -49,7 +49,7 @@ class ReliabilityDisplay:
     ) -> Self:
         """Fill X with a fitted `CopulaImputer` and draw the errors of cells known in ``complete``.
 
-        Numbers and levels are panels of their own. ``measure`` is that of `CopulaImputer.reliability`; "auto" takes
+        Numbers (counts too) and levels are panels of their own. ``measure`` is that of `CopulaImputer.reliability`; "auto" takes
         "variance" for numbers, whose columns may differ in units, and "paper", the probability, for levels.
         """
         if measure not in ("auto", "paper", "variance"):
@@ -57,7 +57,7 @@ class ReliabilityDisplay:
             raise ValueError(msg)
         found = held_out(estimator, X, complete)
         off = np.abs(floats(estimator, estimator.transform(X)) - found.true)
-        stepped = np.array([kind in STEPPED for kind in found.kinds])
+        stepped = np.array([kind in LEVELS for kind in found.kinds])
         alive = np.array([kind != "constant" for kind in found.kinds])
         errors, reliability, units = {}, {}, {}
         for group, columns in (("numbers", ~stepped & alive), ("levels", stepped)):

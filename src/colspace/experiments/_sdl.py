@@ -80,6 +80,18 @@ def unfinished() -> Iterator[None]:
         yield
 
 
+def short(value: float) -> str:
+    """Two digits with a sign, without powers of ten up to 10,000.
+
+    Examples
+    --------
+    >>> from colspace.experiments._sdl import short
+    >>> short(0.0123), short(-1.0), short(-437.0)
+    ('+0.012', '-1', '-437')
+    """
+    return f"{value:+.0f}" if 100 <= abs(value) < 10_000 else f"{value:+.2g}"
+
+
 def show_image(ax: Any, atom: Array, title: str) -> None:
     """An atom as a square image."""
     side = round(np.sqrt(len(atom)))

@@ -21,6 +21,7 @@ _SIDES = {
     "bandwidth_": "bandwidth",
     "alpha_": "ridge",
     "profile_": "weight of links' profile",
+    "positive_": "positive weights only",
     "weights_": "weights of kernels",
     "kernel_error_": "trace lost to landmarks",
 }
@@ -57,6 +58,8 @@ def pairs_summary(model: Any) -> Summary:
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(number(v) for v in np.ravel(value)) if np.ndim(value) else number(value)
 
 

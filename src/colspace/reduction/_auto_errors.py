@@ -366,13 +366,12 @@ class AutoFit:
         if self.kernel is None or shift is None or not kept.any():
             return None
         solved = None if self.sampled_solved is None else self.sampled_solved @ -shift
-        products = self.kernel.products(kept, self.sampled_centred @ -shift, solved)
-        places = list(zip(self.slices, self.scales, strict=True))
+        products = self.kernel.products(kept, self.sampled_centred @ -shift, self.slices, solved)
         if any(len(m.matrix) > _DENSE for m in rest.metrics):
-            wide = [products.block(s, scale) for s, scale in places]
+            wide = [G.scaled(scale) for G, scale in zip(products, self.scales, strict=True)]
             trace = sum(float(G.diagonal.sum()) for G in wide)
             return [G.times(weight / trace) for G in wide] if trace > 0 else None
-        found = [products.dense_block(s, scale) for s, scale in places]
+        found = [G.dense * scale * scale[:, None] for G, scale in zip(products, self.scales, strict=True)]
         trace = sum(float(np.sum(G * m.matrix)) for G, m in zip(found, rest.metrics, strict=True))
         return [G * (weight / trace) for G in found] if trace > 0 else None
 

@@ -55,6 +55,8 @@ def kernel_part(
     if explained == 0.0:
         return None, 0.0, None
     products = fit.gradient_products(w)
+    if keep_inverse:
+        fit.products.update({(s.start, s.stop): products[s, s].copy() for s in blocks})
     found = [
         products[block, block] / width * ridge.root * ridge.root[:, None]
         for ridge, width, block in zip(ridges, widths, blocks, strict=True)
