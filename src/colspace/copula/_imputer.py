@@ -24,13 +24,13 @@ from ._bend import bent, may_bend
 from ._checks import check_rank, check_share, is_number, tolerance
 from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._curved import redrawn
-from ._fit import CopulaModel, fit_copula
+from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
-from ._kinds import check_seen, choose_kinds, orders_of
+from ._kinds import check_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
 from ._nominal import REFITS, learn_words
 from ._pairs import named, warn_unseen
-from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
+from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
     explained,
     impute,
@@ -43,6 +43,7 @@ from ._predict import (
 from ._score import hidden_score
 from ._summary import CopulaSummary
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
+from ._threads import count_jobs, plain_products
 
 Array = NDArray[np.float64]
 
@@ -205,6 +206,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn marginals and factors; y is ignored.
 
@@ -227,14 +229,15 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         rows, active = columns.rows(rows), columns.active
         values, own = model_columns(columns, distinct)
         rank = check_rank(self, len(own))
+        marginals, seen = marginals_of(values, own, self.method), seen_values(distinct, kinds)
+        del values, distinct  # as large as the table
         table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
         tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
         start = last[active] if last is not None and len(last) == len(active) else None
         learn = partial(
             fit_copula,
-            values=values,
-            kinds=own,
+            marginals=marginals,
             labels=columns.each(layout.labels),
             method=self.method,
             common=self.noise == "common",
@@ -252,7 +255,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             apart = columns.grouped if columns.groups else None
             point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
         self._point = with_bridge(point, model, table, self._unseen, self.correlation)
-        self._store(model, layout, columns, distinct)
+        self._store(model, layout, columns, seen)
         iterations = min(self.max_iter, REFITS)
         again = partial(learn, n_components=model.factors.rank, start=model.factors.W, max_iter=iterations)
         self._odds = (
@@ -297,7 +300,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         model: CopulaModel,
         layout: Layout,
         columns: Columns,
-        distinct: Any,
+        seen: tuple[Array, ...],
     ) -> None:
         kinds, active = columns.kinds, columns.active
         f, p = model.factors, len(kinds)
@@ -308,12 +311,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._model, self._layout, self._columns = model, layout, columns
-        self._seen = tuple(  # of numbers nothing is asked that needs all their values
-            column.values
-            if kind in ("ordinal", "binary", "nominal", "constant")
-            else column.values[:0].copy()
-            for column, kind in zip(distinct, kinds, strict=True)
-        )
+        self._seen = seen
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
