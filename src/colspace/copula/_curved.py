@@ -25,7 +25,7 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
-from ._forest import Forest, grow
+from ._forest import SPLITS, Forest, grow
 from ._predict import Gaps, RowLaws, dense, latent_variance, plain_gaps, row_laws
 from ._residual_law import ResidualLaw, residual_law
 from ._step import level_means
@@ -34,10 +34,15 @@ from ._truncated import log_mass, truncated_moments
 LEARN = 10_000  # rows that forests learn from, at most
 LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, and over its standard error
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
+WIDE = 100  # columns that a split looks at where there are words, at most
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SPREAD_LEAF = 8  # cells whose spread is told together, at least
-_SWEEPS = 3  # of the sites of the other levels, once a cell is gone
+_SWEEPS, _MANY = (
+    3,
+    24,
+)  # of the sites of the other levels, once a cell is gone; factors beyond which one has to do
+_KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
 
@@ -222,7 +227,7 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
     part = Rows(len(at), rows.p, place[rows.row[kept]], rows.column[kept])
     tau, nu, level, noise = laws.tau[kept], laws.nu[kept], level[kept[on]], f.noise[rows.column[kept[on]]]
     chain = model.state.chain
-    for _ in range(_SWEEPS if len(on) else 0):
+    for _ in range((_SWEEPS if k <= _MANY else 1) if len(on) else 0):
         m, v = signal(part, q, f)
         centre, spread = cavity(m[on], v[on], tau[on], nu[on])
         law = censored_law(centre, spread, noise, chain.bounds, level, chain)
@@ -290,9 +295,18 @@ def hidden(laws: RowLaws, model: CopulaModel, cells: Index, table: Array, missin
 
 
 def learn_curved(
-    X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator, apart: Any = None
+    X: Any,
+    model: CopulaModel,
+    weight: Array | None,
+    rng: np.random.Generator,
+    apart: Any = None,
+    *,
+    wide: bool = False,
 ) -> Curved | None:
-    """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none."""
+    """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none.
+
+    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all.
+    """
     p = X.shape[1]
     w = np.ones(len(X)) if weight is None else weight
     known = known_rows(X, model.state.chain, model.columns, model.labels)
@@ -305,16 +319,26 @@ def learn_curved(
     rounds: list[tuple[Bend, ...]] = []
     told: list[dict[int, Array]] = []
     start, error = np.full(p, np.nan), np.full(p, np.nan)
+    kept: dict[int, Hidden] = {}
+
+    def cell_of(j: int) -> Hidden:
+        if j in kept:
+            return kept[j]
+        found = hidden(laws, model, cells[j], table, missing, w)
+        if (len(kept) + 1) * table.size <= _KEPT:
+            kept[j] = found
+        return found
+
     for _ in range(ROUNDS if p > 1 else 0):
         bends, outside = [], {}
         for j in sorted(tried):
-            where = cells[j]
-            cell = hidden(laws, model, where, table, missing, w)
+            cell = cell_of(j)
             if not rounds:
                 start[j] = error[j] = float(np.average(misses(cell, model, cell.mean), weights=cell.weight))
             seen = refilled(cell, rounds, told, missing[cell.rows])
             before = cell.mean if not told else seen[:, j]
-            found = correct(cell, model, seen, before, MORE if rounds else LEAST_GAIN, rng)
+            least = MORE if rounds else LEAST_GAIN
+            found = correct(cell, model, seen, before, least, rng, WIDE if wide else SPLITS)
             if found is not None:
                 bend, outside[j] = found
                 bends.append(bend)
@@ -331,7 +355,7 @@ def learn_curved(
     new = {}
     for j, bend in Curved(tuple(rounds), gain).last.items():
         if bend.law is not None:
-            cell = hidden(laws, model, cells[j], table, missing, w)
+            cell = cell_of(j)
             gone = missing[cell.rows]
             new[id(bend)] = spread_out(cell, bend, refilled(cell, rounds, told, gone), gone, rng)
     return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
@@ -383,7 +407,13 @@ def misses(cell: Hidden, model: CopulaModel, mean: Array) -> Array:
 
 
 def correct(
-    cell: Hidden, model: CopulaModel, table: Array, before: Array, least: float, rng: np.random.Generator
+    cell: Hidden,
+    model: CopulaModel,
+    table: Array,
+    before: Array,
+    least: float,
+    rng: np.random.Generator,
+    splits: int = SPLITS,
 ) -> tuple[Bend, Array] | None:
     """A forest for one column if it pays outside the bag, and the means that it gives there."""
     r, w = cell.residual(), cell.weight
@@ -399,7 +429,8 @@ def correct(
         return float(w @ new) < (1.0 - 0.25 * least) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(np.delete(table, cell.column, axis=1), r, None if uniform else w, rng, worth)
+    features = np.delete(table, cell.column, axis=1)
+    grown = grow(features, r, None if uniform else w, rng, worth, splits=splits)
     if grown is None:
         return None
     forest, outside = grown

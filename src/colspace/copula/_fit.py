@@ -226,9 +226,13 @@ def fit_copula(
     max_iter: int,
     rng: Any,
     start: Array | None = None,
+    groups: Sequence[slice] = (),
     tick: Callable[[], None] = lambda: None,
 ) -> CopulaModel:
-    """The copula of some rows; ``values`` are their distinct values by column, ``n_components`` None finds the rank."""
+    """The copula of some rows; ``values`` are their distinct values by column, ``n_components`` None finds the rank.
+
+    ``groups`` are columns that are levels of one nominal column each.
+    """
     chain = build_chain(values, kinds)
     p = len(kinds)
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
@@ -268,7 +272,7 @@ def fit_copula(
         rank, most = state.factors.rank, min(most_factors(p), MOST)
         if counted and rank < most and unclear(state.factors, cells):
             starts = partial(_started, chain=chain, rng=rng)
-            k = best_rank(passes, state, starts, most, common=common, tol=tol)
+            k = best_rank(passes, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
                 passes.update(_start_ep, state)

@@ -75,7 +75,7 @@ class _Part:
         return cls(part, index, cells, own, cells[own], level[cells[own]])
 
 
-def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
+def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> RowLaws:
     """Sweep the sites of each row until its factors stay; every row by itself, so batches do not matter."""
     state, rows = model.state, known.rows
     f, column = state.factors, rows.column
@@ -128,7 +128,7 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
         if paper:  # steps that grow would never end
             pace[part.index] *= np.where(moved > last[part.index], 0.5, 1.0)
             last[part.index] = moved
-        active &= moved > SETTLED
+        active &= moved > settled
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)
         products = pack(f.W[:, :, None] * f.W[:, None, :])
