@@ -26,6 +26,7 @@ from ._estep import (
 )
 from ._fit import CopulaModel
 from ._forest import SPLITS, Forest, grow
+from ._lean import beside_median, lean_of
 from ._predict import Gaps, RowLaws, dense, latent_variance, plain_gaps, row_laws
 from ._residual_law import ResidualLaw, residual_law
 from ._step import level_means
@@ -72,7 +73,7 @@ class Bend:
     """Correction of one column: ``share`` of what the forest says of the other columns is added to the latent mean.
 
     Its residuals are ``scale`` times the copula's standard deviation wide (and times what ``spread`` says of the row), and have
-    the ``law`` (None: normal).
+    the ``law`` (None: normal). ``lean`` is how far the mean goes from the median to what that says.
     """
 
     column: int
@@ -82,6 +83,7 @@ class Bend:
     law: ResidualLaw | None
     error: float
     spread: Spread | None = None
+    lean: float = 1.0
 
     def width(self, sd: Array, table: Array, missing: Any) -> Array:
         """Standard deviations of the cells of some rows, filled, with gaps where ``missing``."""
@@ -102,6 +104,7 @@ class Curved:
         """Missing cells with corrected laws, column by column."""
         step = max(1, _AT_ONCE // max(X.shape[1], 1))
         last = self.last
+        plain = {} if model.lean is None else dict(enumerate(map(float, model.lean)))
         for a in range(0, X.shape[0], step):
             part = X[a : a + step]
             table, missing = observed_latents(part, model)
@@ -116,7 +119,8 @@ class Curved:
                 width, bend = np.zeros(0) if sd is None else sd[rows, j], last.get(j)
                 if bend is not None and sd is not None:
                     width = bend.width(width, table[rows], missing[rows])
-                yield Gaps(j, a + rows, table[rows, j], width, None if bend is None else bend.law)
+                law, lean = (None, plain.get(j, 1.0)) if bend is None else (bend.law, bend.lean)
+                yield Gaps(j, a + rows, table[rows, j], width, law, lean)
 
     @property
     def last(self) -> dict[int, Bend]:
@@ -354,15 +358,20 @@ def learn_curved(
     gain = np.nan_to_num(1.0 - error / np.where(start > 0, start, 1.0))
     new = {}
     for j, bend in Curved(tuple(rounds), gain).last.items():
+        cell = cell_of(j)
+        gone = missing[cell.rows]
+        seen, width, better = refilled(cell, rounds, told, gone), bend.scale * cell.sd, bend
         if bend.law is not None:
-            cell = cell_of(j)
-            gone = missing[cell.rows]
-            new[id(bend)] = spread_out(cell, bend, refilled(cell, rounds, told, gone), gone, rng)
+            better, width = spread_out(cell, bend, seen, gone, rng)
+        off = beside_median(model.columns[j], seen[:, j], width, cell.x, better.law)
+        new[id(bend)] = replace(better, lean=lean_of(*off, cell.weight))
     return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
 
 
-def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator) -> Bend:
-    """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so.
+def spread_out(
+    cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator
+) -> tuple[Bend, Array]:
+    """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so; and these outside the bag.
 
     By the likelihood of a law of scale u, log u + e / u on average, that must fall by more than .02.
     """
@@ -371,7 +380,7 @@ def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.ran
     size = np.abs(off)
     mean = float(np.average(size, weights=w))
     if not mean > 0:
-        return bend
+        return bend, bend.scale * cell.sd
     grown = grow(features_of_spread(table, missing, j), size, w, rng, leaf=_SPREAD_LEAF)
     assert grown is not None
     forest, outside = grown
@@ -383,9 +392,10 @@ def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.ran
         if loss < least:
             best, least = spread, loss
     if best is None:
-        return bend
-    law, scale = residual_law(off / best.mixed(outside), w)
-    return replace(bend, law=law, scale=scale, spread=best)
+        return bend, bend.scale * cell.sd
+    u = best.mixed(outside)
+    law, scale = residual_law(off / u, w)
+    return replace(bend, law=law, scale=scale, spread=best), scale * u * cell.sd
 
 
 def refilled(

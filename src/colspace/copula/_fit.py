@@ -44,7 +44,8 @@ class CopulaModel:
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
     seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
-    ``wider`` how much wider its laws of a column's cells are than it says.
+    ``wider`` how much wider its laws of a column's cells are than it says. ``lean`` is how far a column's mean goes from its median
+    to what its law says.
     """
 
     state: State
@@ -62,6 +63,7 @@ class CopulaModel:
     bridge: Any = None
     joint: Array | None = None
     wider: Array | None = None
+    lean: Array | None = None
 
     @property
     def factors(self) -> Factors:
