@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 INPUTS := pyproject.toml constraints.txt src/colspace/__init__.py
 
-.PHONY: demo test fuzz lint bench clean
+.PHONY: demo test fuzz lint docs pictures bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m colspace.experiments.demo --out demo
@@ -20,6 +20,15 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	$(BIN)/python -m sphinx -b linkcheck -q -D plot_gallery=0 docs docs/_build/links
+	@echo "pages are in docs/_build/html/index.html"
+
+pictures: $(VENV)/docs.stamp
+	$(BIN)/python docs/images/make.py
+	$(BIN)/python docs/images/house.py
+
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/joint.py
 	$(BIN)/python benchmarks/stein.py
@@ -33,7 +42,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/dask_scale.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/generated
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "colspace needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -46,6 +55,10 @@ $(VENV)/demo.stamp: $(BIN)/python $(INPUTS)
 
 $(VENV)/test.stamp: $(VENV)/demo.stamp
 	$(INSTALL) -e '.[all,torch]' --group test
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/demo.stamp
+	$(INSTALL) -e '.[all]' --group docs
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

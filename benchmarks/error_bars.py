@@ -1,10 +1,11 @@
 """Do the errors of directions tell the truth? Coverage of loadings and expected over true NSEE, on simulations.
 
-    python benchmarks/error_bars.py [--quick]
+    python benchmarks/error_bars.py [--quick] [--only NAME] [--law skewed] [--rows 1000] [--runs 160] [--first 1000]
 
 For every estimator, 1,000, 4,000 and 16,000 rows, normal and skewed columns: the share of 95 % intervals (loading +-
 t x error, K - 1 degrees of freedom) that hold the loading of the law, turned to the fit as the jackknife turns its
-directions, and the root mean square of ``expected_error_`` over that of the error itself. What the estimator finds in a
+directions, and the root mean square of ``expected_error_`` over that of the error itself, both with their standard errors
+over runs. What the estimator finds in a
 million rows stands for the law where the columns are skewed, since SIR, SAVE and pHd then mean other directions
 than those of the link; for the default of JointReduction, whose gradients come from 1,500 rows however many there are, the
 mean of what it finds in 20 tables of 50,000 rows. Last, the expected error of a response that depends on nothing. One BLAS thread.
@@ -133,22 +134,42 @@ def turned(truth: Array, L: Array) -> Array:
     return truth @ (U @ Vt)
 
 
-def judge(case: Case, law: str, m: int, runs: int, truth: dict[str, Array]) -> tuple[float, float, float]:
-    """Coverage, true NSEE and expected NSEE (root mean squares over blocks and runs)."""
-    held, true, claimed = [], [], []
-    for seed in range(runs):
+@dataclass(frozen=True)
+class Verdict:
+    """Per run (mean over blocks): share of loadings that are covered, squared true and squared expected NSEE."""
+
+    held: Array
+    true: Array
+    claimed: Array
+
+    def __str__(self) -> str:
+        """Coverage, root mean squares of both NSEE, their ratio; standard errors from runs left out in turn."""
+        n = len(self.held)
+        root = [float(np.sqrt(np.mean(x))) for x in (self.true, self.claimed)]
+        without = [(np.sum(x) - x) for x in (self.claimed, self.true)]
+        ratios = np.sqrt(without[0] / without[1])
+        errors = self.held.std(ddof=1) / np.sqrt(n), ratios.std() * np.sqrt(n - 1)
+        return (
+            f"{self.held.mean():6.3f} +- {errors[0]:.3f} {root[0]:6.3f} {root[1]:8.3f} "
+            f"{root[1] / root[0]:6.2f} +- {errors[1]:.2f}"
+        )
+
+
+def judge(case: Case, law: str, m: int, runs: range, truth: dict[str, Array]) -> Verdict:
+    """Errors and what is said of them in fits of m rows, one for each seed."""
+    found = []
+    for seed in runs:
         rng = np.random.default_rng([m, seed])
         X = columns(m, case.p, law, rng)
         model = case.model.fit(X, case.response(X, rng))
         t = stats.t.ppf(0.975, model.n_groups_ - 1)
+        blocks = []
         for block, L in loadings(model).items():
             kept = np.abs(L).max(axis=1) > 0  # a column left out is left out
             off = np.abs(turned(truth[block], L) - L) <= t * errors(model)[block]
-            held.append(off[kept].mean())
-            true.append(nsee(truth[block], L))
-            claimed.append(expected(model)[block])
-    rms = [float(np.sqrt(np.mean(np.square(x)))) for x in (true, claimed)]
-    return float(np.mean(held)), rms[0], rms[1]
+            blocks.append((off[kept].mean(), nsee(truth[block], L) ** 2, expected(model)[block] ** 2))
+        found.append(np.mean(blocks, axis=0))
+    return Verdict(*np.array(found).T)
 
 
 def law_of(case: Case, law: str, rows: int) -> dict[str, Array]:
@@ -171,25 +192,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the runs")
     parser.add_argument("--only", default="", help="estimators whose name holds this")
+    parser.add_argument("--law", choices=("normal", "skewed"), help="one law of the columns alone")
+    parser.add_argument("--rows", type=int, choices=(1000, 4000, 16_000), help="one number of rows alone")
+    parser.add_argument("--runs", type=int, help="runs of every cell, in place of 40, 40 and 20")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     runs = {1000: 40, 4000: 40, 16_000: 20}
     if options.quick:
         runs = {m: n // 5 for m, n in runs.items()}
+    runs = {m: options.runs or n for m, n in runs.items() if options.rows in (None, m)}
+    laws = [law for law in ("normal", "skewed") if options.law in (None, law)]
     warnings.simplefilter("ignore")
     start = time.process_time()
     with threadpool_limits(1):
-        print(f"{'':26} {'columns':8} {'rows':>6} {'cover':>6} {'true':>6} {'expected':>8} {'ratio':>6}")
+        print(
+            f"{'':26} {'columns':8} {'rows':>6} {'cover':>6} {'':8} {'true':>6} {'expected':>8} {'ratio':>6}"
+        )
         for name, case in cases().items():
             if options.only not in name:
                 continue
-            for law in ("normal", "skewed"):
+            for law in laws:
                 truth = law_of(case, law, 200_000 if options.quick else 1_000_000)
                 for m, n in runs.items():
-                    cover, true, claimed = judge(case, law, m, n, truth)
-                    print(
-                        f"{name:26} {law:8} {m:6d} {cover:6.3f} {true:6.3f} {claimed:8.3f} {claimed / true:6.2f}",
-                        flush=True,
-                    )
+                    verdict = judge(case, law, m, range(options.first, options.first + n), truth)
+                    print(f"{name:26} {law:8} {m:6d} {verdict}", flush=True)
+        if options.rows or options.law:
+            return
         print("\nNo signal, 2,000 rows: mean expected NSEE, and its least over 20 runs")
         for name, case in cases().items():
             if options.only not in name:

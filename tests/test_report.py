@@ -243,7 +243,7 @@ def test_the_commands_write_reports(tmp_path, monkeypatch, fitted):
     for title in ("Quality", "Atoms", "Covariates", "How to repeat it"):
         assert title in page.text
     for arguments in (["--report", "t.csv"], ["--report", "no/r.html"]):
-        assert CliRunner().invoke(colspace, ["reduce", "t.csv", "-y", "y", *arguments]).exit_code == 1
+        assert CliRunner().invoke(colspace, ["reduce", "t.csv", "-y", "y", *arguments]).exit_code == 2
 
 
 def test_the_report_of_a_filled_table(tmp_path, monkeypatch):

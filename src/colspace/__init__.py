@@ -30,6 +30,7 @@ __all__ = [
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
+    "SupervisedDictionaryRegressorCV",
     "check_imputation",
     "compare_reductions",
     "load",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         SupervisedDictionaryClassifier,
         SupervisedDictionaryClassifierCV,
         SupervisedDictionaryRegressor,
+        SupervisedDictionaryRegressorCV,
     )
     from .factor import SingularCovarianceWarning
     from .io import load, save
@@ -78,6 +80,7 @@ _HOMES = {
     "SupervisedDictionaryClassifier": "dictionary",
     "SupervisedDictionaryClassifierCV": "dictionary",
     "SupervisedDictionaryRegressor": "dictionary",
+    "SupervisedDictionaryRegressorCV": "dictionary",
     "KernelPairRegressor": "pairs",
     "PairRegressor": "pairs",
     "ReductionComparison": "quality",

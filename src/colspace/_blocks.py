@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -48,8 +49,8 @@ def parse_blocks(blocks: Any, n_features: int, feature_names: Sequence[str] | No
     """Resolve a ``blocks=`` argument against a table.
 
     ``None`` is one block of all columns; ``"prefix"`` groups columns by the text before ``__``;
-    a mapping gives name -> columns (names, shell patterns such as ``"g_*"``, positions, slices or a
-    boolean mask; integers are always positions). The key ``"drop"`` names columns to leave out (``"*"``: all that remain).
+    a mapping gives name -> columns (names, shell patterns such as ``"g_*"``, ranges of names such as ``"a:f"``, positions,
+    slices or a boolean mask; integers are always positions). The key ``"drop"`` names columns to leave out (``"*"``: all that remain).
 
     Examples
     --------
@@ -108,6 +109,8 @@ def parse_columns(
     >>> from colspace._blocks import parse_columns
     >>> parse_columns(["age", "bmi"], 3, ["bmi", "sex", "age"])
     array([2, 0])
+    >>> parse_columns("bmi:sex", 3, ["bmi", "sex", "age"])
+    array([0, 1])
     """
     if isinstance(columns, slice):
         picked = _positions(columns, n_features, feature_names)
@@ -162,12 +165,40 @@ def _by_name(wanted: list[str], names: Sequence[str] | None, what: str) -> NDArr
     for name in wanted:
         if name in lookup:
             picked.append(lookup[name])
+        elif (ends := _ends(name, lookup)) is not None:
+            picked.extend(range(ends[0], ends[1] + 1))
         elif any(mark in name for mark in "*?["):
             picked.extend(i for i, known in enumerate(names) if fnmatchcase(known, name))
         else:
-            msg = f"{what}: no column is called {name!r}. Columns: {_few(names)}"
+            msg = f"{what}: {not_a_column(name, names)}"
             raise ValueError(msg)
     return np.array(picked, dtype=np.intp)
+
+
+def _ends(text: str, lookup: Mapping[str, int]) -> tuple[int, int] | None:
+    """First and last position of a range of names, the last included; an end that is left out is that of the table."""
+    for i, letter in enumerate(text):
+        first, last = text[:i], text[i + 1 :]
+        known = (not first or first in lookup) and (not last or last in lookup)
+        if letter == ":" and (first or last) and known:
+            return lookup.get(first, 0), lookup.get(last, len(lookup) - 1)
+    return None
+
+
+def not_a_column(name: str, names: Sequence[str]) -> str:
+    """What to say of a name that no column has: the nearest ones, else the first.
+
+    Examples
+    --------
+    >>> from colspace._blocks import not_a_column
+    >>> not_a_column("outcom", ["patient", "outcome"])
+    "no column is called 'outcom'; is it 'outcome'?"
+    """
+    close = {known.casefold(): known for known in names}
+    near = [close[found] for found in get_close_matches(name.casefold(), close, 3, 0.7)]
+    if near:
+        return f"no column is called {name!r}; is it {' or '.join(map(repr, near))}?"
+    return f"no column is called {name!r}. Columns: {_few(names, 8)}"
 
 
 def _check_cover(

@@ -1,5 +1,5 @@
 """Distances between subspaces, never by sign or column order, and what theory allows them to be; errors of
-reconstructions, predictions and fills; how well partners are ranked."""
+reconstructions, predictions and fills; how well two classes are told apart and partners are ranked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import orth, subspace_angles
 
+from ._binary import f_score, sensitivity, specificity, youden_threshold
 from ._ranking import auc_by_entity, average_precision_by_entity, precision_at_k, recall_at_k
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "average_precision_by_entity",
     "calibration_error",
     "coverage",
+    "f_score",
     "nrmse",
     "nrse",
     "nsee",
@@ -26,9 +28,12 @@ __all__ = [
     "proxy_nsee_bound",
     "proxy_variance",
     "recall_at_k",
+    "sensitivity",
     "smae",
+    "specificity",
     "ssim",
     "subspace_distance",
+    "youden_threshold",
 ]
 
 Array = NDArray[np.float64]

@@ -85,6 +85,7 @@ def test_topics_equal_the_library(files, texts, name):
         "coefficients.csv",
         "coefficients.png",
         "m.skops",
+        "rows.csv",
         "scores.json",
         "topics.csv",
         "topics.png",
@@ -292,7 +293,7 @@ def test_options_reach_the_estimator(files, images, monkeypatch):
     kept = []
     monkeypatch.setattr(plt, "close", kept.append)
     draw(model, encoded, task, None, files)
-    assert "above zero speaks for digit=True, below for digit=False" in kept[-1].axes[0].get_xlabel()
+    assert "← digit=False  |  digit=True →" in kept[-1].axes[0].get_xlabel()
     assert model.classes_.tolist() == [False, True]
 
 
@@ -309,6 +310,7 @@ def test_without_matplotlib_there_are_tables(files, monkeypatch):
     assert sorted(path.name for path in (files / "o").iterdir()) == [
         "atoms.csv",
         "coefficients.csv",
+        "rows.csv",
         "scores.json",
     ]
 
@@ -360,7 +362,7 @@ def test_scores_are_scikit_learns():
             "'kind' is named by --label and by --covariates",
         ),
         (["t.csv", "-y", "kind", "-t", "note", "-c", "age,age"], "'age' is named by --covariates twice"),
-        (["t.csv", "-y", "kind"], "2 column(s) are not numbers: 'note', 'town'"),
+        (["t.csv", "-y", "kind"], "2 column(s) are not numbers: 'note' (e.g. '"),
         (["t.csv", "-y", "kind"], "Name one as --text for topics, name them in --covariates"),
         (["d.csv", "-y", "digit", "-t", "p3", "--image-shape", "8x8"], "choose one"),
         (["d.csv", "-y", "digit", "--image-shape", "8x9"], "--image-shape 8x9 has 72 pixels, but 64 columns"),

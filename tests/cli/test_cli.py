@@ -62,7 +62,17 @@ def test_reduce_equals_the_library(files, frame, name):
     (table.to_parquet if name.endswith("parquet") else lambda p: table.to_csv(p, index=False))(source)
     out = files / "e.parquet"
     result = run(
-        "reduce", source, "--response", "y", *blocks(), "--out", out, "--save", files / "m.skops", "--json"
+        "reduce",
+        source,
+        "--response",
+        "y",
+        *blocks(),
+        "--out",
+        out,
+        "--save",
+        files / "m.skops",
+        "--json",
+        "-",
     )
     report = json.loads(result.stdout)
     assert report["rows"] == 800
@@ -105,7 +115,18 @@ def test_reduce_reads_and_writes_standard_streams(files):
 
 
 def test_reduce_labels_selection_and_moments(files, frame):
-    options = ["--whiten", "diagonal", "--select", "3", "--moments", "linear, joint", "-r", "1", "--json"]
+    options = [
+        "--whiten",
+        "diagonal",
+        "--select",
+        "3",
+        "--moments",
+        "linear, joint",
+        "-r",
+        "1",
+        "--json",
+        "-",
+    ]
     result = run("reduce", files / "t.csv", "-y", "z", *blocks(), "--drop-rest", *options)
     model = JointReduction(
         1,
@@ -124,14 +145,14 @@ def test_reduce_labels_selection_and_moments(files, frame):
 
 def test_reduce_components_by_rule(files):
     for rule in ("auto", "moments", "threshold"):
-        options = ["-r", rule, "--shrinkage", "0", "--json"]
+        options = ["-r", rule, "--shrinkage", "0", "--json", "-"]
         result = run("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", *options)
         assert json.loads(result.stdout)["n_components"] == 2
 
 
 def test_reduce_says_why_so_many_components(files):
     arguments = ("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", "-r", "auto")
-    report = json.loads(run(*arguments, "--json").stdout)
+    report = json.loads(run(*arguments, "--json", "-").stdout)
     assert {len(v) for v in report["component_scores"].values()} == {6}
     line = next(s for s in run(*arguments).stdout.splitlines() if "directions per block" in s)
     assert line.startswith("2 directions per block: R2 0.")
@@ -160,7 +181,7 @@ def test_why_so_many():
 def test_reduce_warnings_are_lines_on_stderr(files):
     table = pd.read_csv(files / "t.csv").drop(columns="z").assign(g_9=1.0)
     table.to_csv(files / "c.csv", index=False)
-    result = run("reduce", files / "c.csv", "-y", "y", *blocks(), "--json")
+    result = run("reduce", files / "c.csv", "-y", "y", *blocks(), "--json", "-")
     assert json.loads(result.stdout)["rows"] == 800
     assert "Warning: 1 constant column(s)" in result.stderr
 
@@ -195,7 +216,7 @@ def test_reduce_warnings_are_lines_on_stderr(files):
 def test_reduce_bad_input_is_one_line(files, monkeypatch, arguments, message):
     monkeypatch.chdir(files)
     pd.read_csv("t.csv", nrows=8).drop(columns="z").to_csv("few.csv", index=False)
-    result = run("reduce", *arguments, code=1)
+    result = run("reduce", *arguments, code=2)
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.strip().splitlines()) == 1
     assert message in result.stderr
@@ -205,7 +226,7 @@ def test_reduce_missing_response_values(files):
     table = pd.read_csv(files / "t.csv").drop(columns="z")
     table.loc[3, "y"] = np.nan
     table.to_csv(files / "gap.csv", index=False)
-    result = run("reduce", files / "gap.csv", "-y", "y", code=1)
+    result = run("reduce", files / "gap.csv", "-y", "y", code=2)
     assert "missing values in the response in 1 column(s): 'y' (1); drop those rows" in result.stderr
 
 
@@ -215,7 +236,7 @@ def test_reduce_gaps_in_columns_are_counted_in_one_line(files, gap, word):
     table.loc[3:5, "g_1"] = gap
     table.loc[7, "d_0"] = gap
     table.to_csv(files / "gap.csv", index=False)
-    result = run("reduce", files / "gap.csv", "-y", "y", code=1)
+    result = run("reduce", files / "gap.csv", "-y", "y", code=2)
     assert result.stderr.startswith(f"Error: {word} values in X in 2 column(s): 'g_1' (3), 'd_0' (1); fill")
     assert len(result.stderr.strip().splitlines()) == 1
     run("reduce", files / "gap.csv", "-y", "y", "--drop", "g_1", "--drop", "d_[0-1]")
@@ -241,14 +262,14 @@ def test_reduce_keeps_rows_with_equal_index(files, frame):
     assert len(pd.read_parquet(files / "e.parquet")) == len(frame)
     table.rename(columns={"y": "x__0"}).to_parquet(files / "clash.parquet")
     arguments = ["-y", "x__0", "-b", "x=*", "-o", files / "e.parquet"]
-    assert "rename that of the table" in run("reduce", files / "clash.parquet", *arguments, code=1).stderr
+    assert "rename that of the table" in run("reduce", files / "clash.parquet", *arguments, code=2).stderr
 
 
 def test_reduce_is_the_same_for_the_same_seed(files):
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.standard_normal((60, 4050)), columns=[f"c{i}" for i in range(4050)])
     wide.assign(y=wide["c0"]).to_parquet(files / "wide.parquet")
-    options = ["-y", "y", "-r", "1", "--whiten", "diagonal", "--solver", "randomized", "--json"]
+    options = ["-y", "y", "-r", "1", "--whiten", "diagonal", "--solver", "randomized", "--json", "-"]
     first, again, other = (
         run("reduce", files / "wide.parquet", *options, "--seed", seed).stdout for seed in (7, 7, 8)
     )
@@ -281,7 +302,7 @@ def test_reduce_heavy_tails_name_the_option(files):
 def test_reduce_says_how_the_response_was_taken(files, response, other, kind):
     arguments = ["reduce", files / "t.csv", "-y", response, "--drop", other]
     assert f"response {response} ({kind})" in run(*arguments).stdout
-    assert json.loads(run(*arguments, "--json").stdout)["response_taken_as"] == kind
+    assert json.loads(run(*arguments, "--json", "-").stdout)["response_taken_as"] == kind
 
 
 def test_reduce_numbers_as_classes(files):
@@ -333,11 +354,11 @@ def test_messages_speak_of_options(library, options):
     ("arguments", "message"),
     [
         (["t.csv"], "Missing option '-y'"),
-        (["t.csv", "-y", "y", "-b", "genes"], "NAME=PATTERN"),
+        (["t.csv", "-y", "y", "-b", "genes"], "NAME=COLUMNS"),
         (["t.csv", "-y", "y", "-b", "drop=g_*"], "--drop-rest"),
         (["t.csv", "-y", "y", "-r", "many"], "neither a whole number nor one of auto, moments, threshold"),
         (["t.csv", "-y", "y", "--whiten", "some"], "some"),
-        (["t.csv", "-y", "y", "--json", "-o", "-"], "choose one"),
+        (["t.csv", "-y", "y", "--json", "-", "-o", "-"], "choose one"),
         (["t.csv", "-y", "y", "--drop-rest"], "needs --block"),
         (["t.csv", "-y", "y", "-y", "y"], "'y' is given twice"),
         (["t.csv", "-y", "y", "--id", "z", "--id", "z"], "'z' is given twice"),
@@ -383,7 +404,7 @@ def test_version_and_unknown_command():
 def test_without_the_extra_the_entry_point_says_so():
     code = "import sys; sys.modules['click'] = None; from colspace.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert (
         result.stderr.strip()
         == "colspace: the command line needs click and rich: pip install 'colspace[cli]'"
@@ -403,7 +424,7 @@ def test_loadings_are_per_standard_deviation(files):
     table = pd.read_csv(files / "t.csv").drop(columns="z")
     table["g_0"] *= 1000
     table.to_csv(files / "units.csv", index=False)
-    options = ["-y", "y", "--json", "--save", files / "m.skops"]
+    options = ["-y", "y", "--json", "-", "--save", files / "m.skops"]
     report = json.loads(run("reduce", files / "units.csv", *options).stdout)
     model = load(files / "m.skops")
     (entry,) = report["blocks"].values()
@@ -417,7 +438,7 @@ def test_loadings_are_per_standard_deviation(files):
 
 def test_reduce_is_checked_on_rows_left_out(files, frame):
     arguments = ["reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest"]
-    quality = json.loads(run(*arguments, "--json", check=True).stdout)["quality"]
+    quality = json.loads(run(*arguments, "--json", "-", check=True).stdout)["quality"]
     reducers = {"joint reduction": JointReduction(), **dict(list(default_reducers().items())[1:])}
     found = compare_reductions(
         frame.drop(columns=["y", "z"]), frame["y"], blocks=BLOCKS, n_components=(1, 2), reducers=reducers
@@ -428,7 +449,7 @@ def test_reduce_is_checked_on_rows_left_out(files, frame):
     assert_allclose([row["score"] for row in quality["scores"]], [row.score for row in found.rows], rtol=1e-6)
     assert quality["scores"][0]["difference"] is None
     assert (quality["rows"], quality["sample_of"], quality["folds"]) == (800, None, 5)
-    assert "quality" not in json.loads(run(*arguments, "--json").stdout)
+    assert "quality" not in json.loads(run(*arguments, "--json", "-").stdout)
 
 
 def test_the_check_takes_a_sample_and_sees_noise(files, monkeypatch):

@@ -47,7 +47,7 @@ def test_info_shows_the_fit_and_its_quality(folder):
     assert "4 columns: a, b, c, d" in text
     assert "rows: 100" in text
     assert "on rows left out" in text
-    found = json.loads(run("info", "m.skops", "--json").output)
+    found = json.loads(run("info", "m.skops", "--json", "-").output)
     assert found == info("m.skops")
     assert found["about"]["quality"]["scores"][0]["score"] > 0.9
     assert found["about"]["table"] == "train.csv"
@@ -56,9 +56,9 @@ def test_info_shows_the_fit_and_its_quality(folder):
 def test_missing_columns_are_all_named(folder):
     run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
     folder.rename(columns={"a": "A1", "b": "bb"})[["A1", "bb", "c", "d"]].to_csv("new.csv", index=False)
-    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=2).output
     assert "2 of the 4 columns of the fit are not in the table: 'a', 'b' (is it 'bb'?)" in text
-    assert "--id" not in run("apply", "m.skops", "new.csv", "--id", "c", "--out", "e.csv", code=1).output
+    assert "--id" not in run("apply", "m.skops", "new.csv", "--id", "c", "--out", "e.csv", code=2).output
 
 
 def test_gaps_and_text_are_refused_as_in_the_fit(folder):
@@ -66,12 +66,12 @@ def test_gaps_and_text_are_refused_as_in_the_fit(folder):
     folder.assign(a=np.where(np.arange(20) < 3, np.nan, 1.0)).to_csv("new.csv", index=False)
     assert (
         "missing values in X in 1 column(s): 'a' (3)"
-        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=2).output
     )
     folder.assign(a="x").to_csv("new.csv", index=False)
     assert (
         "column(s) are not numbers: 'a'"
-        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+        in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=2).output
     )
 
 
@@ -84,7 +84,7 @@ def test_a_model_without_names_takes_columns_in_order(folder):
     assert_allclose(
         pd.read_csv("e.csv").iloc[:, 1], model.transform(folder[list("abcd")].to_numpy())[:, 0], rtol=1e-12
     )
-    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=1).output
+    text = run("apply", "m.skops", "new.csv", "--out", "e.csv", code=2).output
     assert "fitted on 4 columns without names and the table has 5" in text
 
 
@@ -179,12 +179,12 @@ def test_foreign_files_are_one_line(folder, command):
     assert (
         "new.csv is damaged or not a file written by"
         in run(
-            command, "new.csv", *rest[:0], *(["train.csv", "--out", "e.csv"] if rest else []), code=1
+            command, "new.csv", *rest[:0], *(["train.csv", "--out", "e.csv"] if rest else []), code=2
         ).output
     )
-    assert "no.skops does not exist" in run(command, "no.skops", *rest, code=1).output
+    assert "no.skops does not exist" in run(command, "no.skops", *rest, code=2).output
 
 
 def test_the_table_is_never_overwritten(folder):
     run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
-    assert "never overwritten" in run("apply", "m.skops", "new.csv", "--out", "new.csv", code=1).output
+    assert "never overwritten" in run("apply", "m.skops", "new.csv", "--out", "new.csv", code=2).output

@@ -251,7 +251,8 @@ def test_an_interrupted_command_leaves_what_was_there(files, monkeypatch, comman
     monkeypatch.setattr(Figure, "savefig", interrupted)
     if command[0] == "reproduce" or "--save" in command:
         monkeypatch.setattr(_files.os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
-    assert "Aborted" in run(*command, ok=False).output
+    done = run(*command, ok=False)
+    assert (done.exit_code, "Error: interrupted" in done.stderr) == (2, True)
     assert contents(files) == before
 
 

@@ -8,7 +8,7 @@ from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.io import load
 
-FIXED = ["--method", "joint", "--no-quality", "--bandwidth", "0.3", "--shrinkage", "0.1", "--components", "3"]
+FIXED = ["--method", "joint", "--no-check", "--bandwidth", "0.3", "--shrinkage", "0.1", "--components", "3"]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_observed_links_and_no_scores(files):
     _, _, _, links = files
     links[["disease", "gene"]].to_csv("bare.csv", index=False)
     run("--out", "a.csv", *FIXED, links="bare.csv")
-    assert "score 1" in run("--out", "b.csv", "--observed", *FIXED, links="bare.csv", code=1).output
+    assert "score 1" in run("--out", "b.csv", "--observed", *FIXED, links="bare.csv", code=2).output
     run("--out", "b.csv", "--observed", *FIXED)
     assert not pd.read_csv("a.csv").equals(pd.read_csv("b.csv"))
 
@@ -80,7 +80,7 @@ def test_unknown_ids_are_counted_and_listed(files):
     _, _, _, links = files
     more = pd.DataFrame({"disease": ["zz", "000", "yy"], "gene": ["g1", "g99", "g2"], "score": 1.0})
     pd.concat([links, more]).to_csv("odd.csv", index=False)
-    text = run("--out", "top.csv", *FIXED, links="odd.csv", code=1).output
+    text = run("--out", "top.csv", *FIXED, links="odd.csv", code=2).output
     assert "3 of" in text
     assert "2 left id(s) that no table has: 'zz', 'yy'" in text
     assert "1 right id(s) that no table has: 'g99'" in text
@@ -94,7 +94,7 @@ def test_unknown_ids_are_counted_and_listed(files):
 def test_duplicate_links(files):
     _, _, _, links = files
     pd.concat([links, links[:2]]).to_csv("twice.csv", index=False)
-    text = run("--out", "top.csv", *FIXED, links="twice.csv", code=1).output
+    text = run("--out", "top.csv", *FIXED, links="twice.csv", code=2).output
     assert "2 link(s) stand twice" in text
     assert "--duplicates sum, max or mean" in text
     run("--out", "top.csv", *FIXED)
@@ -116,7 +116,7 @@ def test_ids_are_text_as_written(files):
     assert f"padded.csv: spaces around {len(links)} id(s) of 'gene' are left out" in result.output
     assert pd.read_csv("padded_top.csv").equals(pd.read_csv("top.csv"))
     links.assign(gene=links["gene"].where(links.index != 3, " ")).to_csv("gap.csv", index=False)
-    assert "1 id(s) are missing in column 'gene'" in run("--out", "o.csv", links="gap.csv", code=1).output
+    assert "1 id(s) are missing in column 'gene'" in run("--out", "o.csv", links="gap.csv", code=2).output
 
 
 def test_parquet_with_ids_as_labels(files):
@@ -144,10 +144,10 @@ def test_nothing_that_is_read_or_written_is_overwritten(files):
     for table in ("left.csv", "right.csv", "links.csv", "new.csv"):
         for option, other in (("--out", "--save"), ("--save", "--out")):
             kept = pd.read_csv(table)
-            text = run(option, table, other, "free.csv", *FIXED, code=1).output
+            text = run(option, table, other, "free.csv", *FIXED, code=2).output
             assert f"give {option} another name" in " ".join(text.split())
             assert pd.read_csv(table).equals(kept)
-    assert "--out and --save are both" in run("--out", "x.csv", "--save", "x.csv", code=1).output
+    assert "--out and --save are both" in run("--out", "x.csv", "--save", "x.csv", code=2).output
 
 
 def test_warnings_in_words_of_the_command(files):
@@ -160,7 +160,7 @@ def test_warnings_in_words_of_the_command(files):
     ("change", "message"),
     [
         (lambda A: pd.concat([A, A[:1]]), "1 id(s) stand twice in new.csv, e.g. '040'"),
-        (lambda A: A.drop(columns="c"), "has no column 'c', which --left has"),
+        (lambda A: A.drop(columns="c"), "lacks 1 column(s) of --left: 'c'"),
         (
             lambda A: A.assign(**dict.fromkeys(A, A["a"].mask(A.index == "041"))),
             "have no features at all: '041'",
@@ -170,21 +170,21 @@ def test_warnings_in_words_of_the_command(files):
 )
 def test_bad_new_entities(files, change, message):
     change(files[0][40:]).to_csv("new.csv")
-    assert message in " ".join(run("--out", "top.csv", *FIXED, code=1).output.split())
+    assert message in " ".join(run("--out", "top.csv", *FIXED, code=2).output.split())
 
 
 def test_bad_options_and_tables(files):
     assert "neither a number" in run("--out", "top.csv", "--bandwidth", "wide", code=2).output
-    assert "at most 8" in run("--out", "top.csv", "-r", 9, code=1).output
-    assert "--shrinkage" in run("--out", "top.csv", "--reduction", "pca", "--shrinkage", "0.2", code=1).output
-    assert "does not exist" in run("--out", "nowhere/top.csv", code=1).output
-    assert "never overwritten" in run("--out", "links.csv", code=1).output
+    assert "at most 8" in run("--out", "top.csv", "-r", 9, code=2).output
+    assert "--shrinkage" in run("--out", "top.csv", "--reduction", "pca", "--shrinkage", "0.2", code=2).output
+    assert "does not exist" in run("--out", "nowhere/top.csv", code=2).output
+    assert "never overwritten" in run("--out", "links.csv", code=2).output
     pd.DataFrame({"disease": ["000"], "gene": ["g1"], "score": ["high"]}).to_csv("words.csv", index=False)
-    assert "not numbers" in run("--out", "top.csv", links="words.csv", code=1).output
+    assert "not numbers" in run("--out", "top.csv", links="words.csv", code=2).output
     pd.DataFrame({"disease": ["000"]}).to_csv("one.csv", index=False)
-    assert "two columns of ids" in run("--out", "top.csv", links="one.csv", code=1).output
+    assert "two columns of ids" in run("--out", "top.csv", links="one.csv", code=2).output
     pd.read_csv("right.csv").iloc[:5].to_csv("right.csv", index=False)
-    few = run("--out", "top.csv", "--bandwidth", 0.3, "--shrinkage", 0, "--drop-unknown", code=1)
+    few = run("--out", "top.csv", "--bandwidth", 0.3, "--shrinkage", 0, "--drop-unknown", code=2)
     assert "--right has 8 columns" in few.output
 
 
@@ -202,7 +202,7 @@ def test_kernel_ridge_is_the_default(files):
     assert list(load("m.skops").rank(A[40:], k=4)["right"]) == list(found["gene"])
     quality = model.held_out_quality(4)
     assert f"{quality['recall'][0]:.3f}" in result.output
-    run("--out", "known.csv", "--exclude-known", "--probability", "--no-quality", *RIDGE, predict=False)
+    run("--out", "known.csv", "--exclude-known", "--probability", "--no-check", *RIDGE, predict=False)
     known = pd.read_csv("known.csv", dtype={"disease": str})
     assert not known["known"].any()
     assert known["probability"].between(0, 1).all()
@@ -239,7 +239,7 @@ def test_options_of_the_other_method(files):
         (("--method", "joint", "--reduction", "none"), "--reduction none goes with --method ridge"),
         (("--method", "joint", "--alpha", "2"), "goes with --method ridge"),
     ):
-        assert message in " ".join(run("--out", "top.csv", *extra, code=1).output.split())
-    judged = run("--out", "top.csv", *[o for o in FIXED if o != "--no-quality"], "--top", 5).output
+        assert message in " ".join(run("--out", "top.csv", *extra, code=2).output.split())
+    judged = run("--out", "top.csv", *[o for o in FIXED if o != "--no-check"], "--top", 5).output
     assert "joint reduction" in judged
     assert "popularity" in judged

@@ -41,7 +41,7 @@ def written(frame, path, drop):
 def test_stein_equals_the_library(tmp_path, frame):
     table = written(frame, tmp_path / "t.csv", ["kind"])
     out, file = tmp_path / "e.parquet", tmp_path / "m.skops"
-    options = ["--method", "stein", "-y", "u", "-y", "v", "--json", "-o", out, "--save", file]
+    options = ["--method", "stein", "-y", "u", "-y", "v", "--json", "-", "-o", out, "--save", file]
     report = json.loads(run(table, *options).stdout)
     model = SteinReduction(2, random_state=0).fit(frame[COLUMNS], frame[["u", "v"]])
     assert report["rows"] == report["labelled_rows"] == 400
@@ -61,7 +61,7 @@ def test_stein_equals_the_library(tmp_path, frame):
 @pytest.mark.parametrize("order", ["1", "2", "both"])
 def test_order_reaches_the_estimator(tmp_path, frame, order):
     table = written(frame, tmp_path / "t.csv", ["v", "kind"])
-    options = ["--method", "stein", "--order", order, "-y", "u", "-r", "1", "--json"]
+    options = ["--method", "stein", "--order", order, "-y", "u", "-r", "1", "--json", "-"]
     report = json.loads(run(table, *options).stdout)
     model = SteinReduction(1, order=order if order == "both" else int(order)).fit(frame[COLUMNS], frame["u"])
     (entry,) = report["blocks"].values()
@@ -81,7 +81,7 @@ def test_rows_with_a_missing_response_are_unlabelled(tmp_path, frame):
     embedding = pd.read_csv(out)
     assert_allclose(embedding.iloc[:, :2], model.transform(frame[COLUMNS]), rtol=1e-6, atol=1e-9)
     assert embedding["kind"].isna().sum() == 300
-    report = json.loads(run(table, "--method", "stein", "-y", "kind", "--json").stdout)
+    report = json.loads(run(table, "--method", "stein", "-y", "kind", "--json", "-").stdout)
     assert report["labelled_rows"] == 100
     assert report["unlabelled_weight"] == model.unlabeled_weight_ > 0
 
@@ -95,7 +95,9 @@ def test_numbers_as_labels_with_gaps(tmp_path, frame):
         (["--labels"], "labels, 3 classes"),
         (["--rank-response"], "numeric, by rank"),
     ):
-        report = json.loads(run(table, "--method", "stein", "-r", 1, "-y", "kind", "--json", *options).stdout)
+        report = json.loads(
+            run(table, "--method", "stein", "-r", 1, "-y", "kind", "--json", "-", *options).stdout
+        )
         assert report["response_taken_as"] == words
         assert report["labelled_rows"] == 150
 
@@ -105,7 +107,7 @@ def test_score_auto_says_which_law(tmp_path):
     X = rng.standard_normal((1500, 3)) / np.sqrt(rng.chisquare(4, (1500, 1)) / 4)
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=X[:, 0] + rng.standard_normal(1500))
     path = written(table, tmp_path / "t.csv", [])
-    options = ["--method", "stein", "--score", "auto", "-y", "y", "-r", 1, "--json"]
+    options = ["--method", "stein", "--score", "auto", "-y", "y", "-r", 1, "--json", "-"]
     assert json.loads(run(path, *options).stdout)["score"] == "StudentScore"
 
 
@@ -129,20 +131,20 @@ def test_options_of_the_other_method_are_errors(tmp_path, frame, options, messag
 
 def test_bad_tables(tmp_path, frame):
     nothing = written(frame.assign(u=np.nan), tmp_path / "none.csv", ["v", "kind"])
-    text = run(nothing, "--method", "stein", "-y", "u", code=1).stderr
+    text = run(nothing, "--method", "stein", "-y", "u", code=2).stderr
     assert "all of y is missing" in text
     assert "name another --response" in " ".join(text.split())
     mixed = frame.copy()
     mixed.loc[3, "u"] = np.nan
     path = written(mixed, tmp_path / "mixed.csv", ["kind"])
     assert (
-        "labelled wholly or not at all" in run(path, "--method", "stein", "-y", "u", "-y", "v", code=1).stderr
+        "labelled wholly or not at all" in run(path, "--method", "stein", "-y", "u", "-y", "v", code=2).stderr
     )
-    assert "missing values in the response" in run(path, "-y", "u", code=1).stderr
+    assert "missing values in the response" in run(path, "-y", "u", code=2).stderr
     endless = written(frame.assign(u=np.inf), tmp_path / "inf.csv", ["v", "kind"])
-    assert "infinite values in the response" in run(endless, "--method", "stein", "-y", "u", code=1).stderr
+    assert "infinite values in the response" in run(endless, "--method", "stein", "-y", "u", code=2).stderr
     gaps = written(frame.assign(x0=np.nan), tmp_path / "gaps.csv", ["v", "kind"])
-    assert "missing values in X" in run(gaps, "--method", "stein", "-y", "u", code=1).stderr
+    assert "missing values in X" in run(gaps, "--method", "stein", "-y", "u", code=2).stderr
 
 
 def test_more_directions_than_classes_show_is_said_in_options(tmp_path, frame):
@@ -161,7 +163,9 @@ def test_stein_is_checked_on_its_labelled_rows(tmp_path, frame):
     partly = frame.drop(columns=["v", "kind"])
     partly.loc[partly.index[100:], "u"] = None
     table = written(partly, tmp_path / "t.csv", [])
-    quality = json.loads(run(table, "--method", "stein", "-y", "u", "--json", check=True).stdout)["quality"]
+    quality = json.loads(run(table, "--method", "stein", "-y", "u", "--json", "-", check=True).stdout)[
+        "quality"
+    ]
     assert quality["rows"] == 100
     assert quality["scores"][0]["method"] == "Stein"
     assert all(row["failed"] is None for row in quality["scores"])

@@ -24,6 +24,8 @@ FLOORS = [
         "_random",
         "_sklearn_compat",
         "_progress",
+        "_binary",
+        "_summary",
         "_ranking",
         "metrics",
         "datasets",
@@ -107,7 +109,7 @@ def test_public_names_are_documented_with_an_example(name):
 
 def test_version_is_the_same_everywhere():
     assert f'version: "{colspace.__version__}"' in (PROJECT / "CITATION.cff").read_text()
-    assert f"## {colspace.__version__}" in (PROJECT / "CHANGELOG.md").read_text()
+    assert f"## [{colspace.__version__}]" in (PROJECT / "CHANGELOG.md").read_text()
 
 
 def test_core_import_loads_no_extra():

@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from colspace import SupervisedDictionaryClassifier as Classifier
 from colspace import SupervisedDictionaryClassifierCV as Search
+from colspace import SupervisedDictionaryRegressor as Regressor
+from colspace import SupervisedDictionaryRegressorCV as NumberSearch
 from colspace.dictionary._search import Grid, choose
 from colspace.io import load, save
 
@@ -35,6 +37,40 @@ def test_losses_are_those_of_fits_one_by_one(digits, options):
             one.fit(X[train], y[train], sample_weight=weight[train])
             lost = log_loss(y[held], one.predict_proba(X[held]), sample_weight=weight[held])
             np.testing.assert_allclose(-search.scores_[i, j, k, f], lost, rtol=0.02 if k else 1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"model": "feature", "positive": True}, {"covariates": [3, 12]}])
+def test_losses_of_numbers_are_those_of_fits_one_by_one(digits, options):
+    X, y = digits
+    y = np.column_stack([50.0 + 3.0 * y, 40.0 * X[:, 20]])
+    cv = KFold(2, shuffle=True, random_state=0)
+    weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
+    search = NumberSearch((3, 2), xi_factors=(1.0, 3.0), l2_factors=(10.0, 3.0), cv=cv, tol=1e-7, **options)
+    search.fit(X, y, sample_weight=weight)
+    sizes, xis, l2s = search.grid_
+    spread = y - np.average(y, axis=0, weights=weight)
+    inner = np.delete(X, options.get("covariates", []), axis=1)
+    auto = np.average(np.sum(spread**2, axis=1), weights=weight)
+    np.testing.assert_allclose(xis[0], auto / np.average(np.sum(inner**2, axis=1), weights=weight))
+    for f, (train, held) in enumerate(cv.split(X)):
+        for i, j, k in ((0, 1, 0), (1, 1, 0), (1, 1, 1)):
+            one = Regressor(sizes[i], xi=xis[j], l2=l2s[k], tol=1e-5, max_iter=5000, **options)
+            one.fit(X[train], y[train], sample_weight=weight[train])
+            lost = np.average(np.sum((y[held] - one.predict(X[held])) ** 2, axis=1), weights=weight[held])
+            np.testing.assert_allclose(-search.scores_[i, j, k, f], lost, rtol=0.02 if k else 1e-3)
+    best = Regressor(search.n_components_, xi=search.xi_, l2=search.l2_, tol=1e-7, **options)
+    np.testing.assert_allclose(search.predict(X), best.fit(X, y, sample_weight=weight).predict(X))
+
+
+def test_the_number_of_atoms_behind_a_response_is_found():
+    rng = np.random.default_rng(1)
+    H, W = rng.exponential(size=(200, 4)), rng.exponential(size=(4, 20))
+    X = H @ W + 0.05 * rng.standard_normal((200, 20))
+    y = H @ [3.0, -1.0, 2.0, -2.0] + 0.05 * rng.standard_normal(200)
+    search = NumberSearch((1, 2, 4, 8), model="feature", random_state=0).fit(X, y)
+    assert search.n_components_ == 4
+    many = NumberSearch((2,), xi_factors=(1.0,), l2_factors=(1.0,), cv=9).fit(X[:5], y[:5])
+    assert many.scores_.shape == (1, 1, 1, 5)  # as many as rows
 
 
 def test_the_choice_is_fitted_to_all_rows_and_is_a_dictionary_like_any_other(digits, tmp_path):
@@ -66,6 +102,8 @@ def test_the_simplest_within_one_standard_error_is_chosen():
     assert choose(losses, grid, "one-standard-error") == (1, 0, 1)
     losses[1, 1, 0] = losses[1, 0, 1]  # as near with a larger xi
     assert choose(losses, grid, "one-standard-error") == (1, 1, 0)
+    assert choose(losses, grid, "one-standard-error", null=19.0) == (1, 1, 0)
+    assert choose(losses, grid, "one-standard-error", null=21.0) == (1, 1, 1)  # .02 is no more than .021
     losses[1, 1] = np.inf
     assert choose(losses, grid, "one-standard-error") == (1, 0, 1)
     assert choose(losses[..., :1], grid, "one-standard-error") == choose(losses[..., :1], grid, "best")
@@ -128,3 +166,18 @@ def test_folds(digits):
     da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match="draws folds of rows, which a Dask table has not at hand"):
         Search().fit(da.from_array(X), y)
+
+
+def test_losses_whose_squares_leave_float64_are_compared():
+    losses = np.array([[[[1e200, 3e200]]], [[[2.5e200, 2.9e200]]]])  # means 2.0, 2.7; standard error 1.0
+    assert choose(losses, Grid((5, 2), (1.0,), (1.0,)), "one-standard-error") == (1, 0, 0)
+    assert choose(losses / [1.0, 3.0], Grid((5, 2), (1.0,), (1.0,)), "one-standard-error") == (0, 0, 0)
+
+
+def test_a_fold_without_weight(digits):
+    X, y = digits
+    weight = np.r_[np.zeros(75), np.ones(75)]
+    cv = [(np.arange(75), np.arange(75, 150)), (np.arange(75, 150), np.arange(75))]
+    search = Search((2,), xi_factors=(1.0,), l2_factors=(1.0,), positive=True, cv=cv, max_iter=20, tol=0.1)
+    search.fit(X, y, sample_weight=weight)
+    assert np.isfinite(search.scores_).all()

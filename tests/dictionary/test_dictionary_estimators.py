@@ -294,7 +294,7 @@ def test_a_price_makes_sparse_codes_within_the_bound(digits):
     fit = Classifier(4, positive=True, l1=5.0, xi=1.0, tol=1e-5).fit(X, y)
     assert fit.solver_ == "bcd"
     assert np.linalg.norm(fit.components_) <= 2.0 + 1e-12
-    free = Classifier(4, positive=True, dictionary_norm=2.0, xi=1.0, tol=1e-5).fit(X, y)
+    free = Classifier(4, positive=True, bounds={"dictionary": 2.0}, xi=1.0, tol=1e-5).fit(X, y)
     assert np.mean(fit.transform(X) == 0) > np.mean(free.transform(X) == 0)
 
 

@@ -118,7 +118,7 @@ def test_subspace_iterations_stop_at_eigenvectors():
         ({}, True, "lbfgs"),
         ({"positive": True}, True, "bcd"),
         ({"positive": True, "xi": 0.0}, False, "lbfgs"),
-        ({"dictionary_norm": 1.0}, False, "bcd"),
+        ({"bounds": {"dictionary": 1.0}}, False, "bcd"),
     ],
 )
 def test_the_automatic_solver(digits, options, csr, solver):

@@ -70,10 +70,11 @@ def test_step_is_gradient_then_svd(model, K, csr):
     np.testing.assert_allclose(right.T @ right, np.diag(s[:r]), atol=1e-9)
     G = state.G - step * (problem.Z.T @ k + 2 * problem.l2 * state.G)
     np.testing.assert_allclose(new.G, G, atol=1e-12)
-    norm = 0.5 * np.sqrt(np.sum(M**2) + np.sum(G**2))
-    held = gradient_step(problem, state, norm)(step)
+    outside = 0.25 * np.linalg.norm(np.vstack([G, new.intercept]))
+    held = gradient_step(problem, state, 0.5 * np.linalg.norm(M), outside=outside)(step)
     np.testing.assert_allclose(matrix(problem, held), 0.5 * matrix(problem, new), atol=1e-9)
-    np.testing.assert_allclose(held.G, 0.5 * G, atol=1e-12)
+    np.testing.assert_allclose(held.G, 0.25 * G, atol=1e-12)
+    np.testing.assert_allclose(held.intercept, 0.25 * new.intercept, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", MODELS)

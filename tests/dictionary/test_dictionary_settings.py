@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import sparse_encode
 from sklearn.model_selection import cross_val_predict
@@ -12,6 +13,7 @@ from colspace.dictionary._fit import canonical
 from colspace.dictionary._losses import one_hot
 from colspace.dictionary._objective import State, make_problem, objective
 from colspace.dictionary._thresholds import best_threshold
+from colspace.dictionary._units import sum_columns
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +196,7 @@ def test_weights_reach_the_folds_of_a_threshold(digits, weights):
 
 def test_codes_of_atoms_that_are_not_orthonormal_are_least_squares(digits):
     X, y = digits
-    fit = Classifier(3, dictionary_norm=0.5, xi=1.0, tol=1e-3).fit(X, y)
+    fit = Classifier(3, bounds={"dictionary": 0.5}, xi=1.0, tol=1e-3).fit(X, y)
     W = fit.components_.T
     assert not np.allclose(W.T @ W, np.eye(3))
     np.testing.assert_allclose(fit.transform(X), np.linalg.lstsq(W, X.T)[0].T, atol=1e-8)
@@ -205,3 +207,11 @@ def test_the_path_of_a_regressor_is_around_its_automatic_xi(digits):
     y = 40.0 * X[:, 20]
     path = Regressor(2, tol=1e-3).xi_path(X, y)
     np.testing.assert_allclose(path.xi, np.var(y) / np.mean(np.sum(X**2, axis=1)) * np.logspace(-3, 2, 11))
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_squares_of_single_precision_are_summed_in_double(csr):
+    X = np.array([[1e25, 0.0], [3e25, 2.0]], dtype=np.float32)
+    sums = sum_columns(sparse.csr_array(X) if csr else X, np.array([1.0, 2.0]))
+    np.testing.assert_allclose(sums.square, [1.9e51, 8.0], rtol=1e-6)
+    np.testing.assert_allclose(sums.total, [7e25, 4.0], rtol=1e-6)

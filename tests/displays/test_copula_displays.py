@@ -136,6 +136,19 @@ def test_reliability_curves_are_means_over_the_most_reliable(fitted):
     assert_allclose(line.get_ydata()[-1], errors.mean())
 
 
+def test_counts_are_numbers_among_reliabilities(fitted):
+    model, X, complete = fitted
+    seen = np.random.default_rng(0).poisson(40 * np.exp(complete["a"] / 3))
+    table = X.assign(visits=pd.Series(seen, dtype="Int64").mask(X["a"].isna()))
+    model = CopulaImputer(random_state=0, kinds={"visits": "count"}).fit(table)
+    frames = [
+        ReliabilityDisplay.from_estimator(m, t, c).frame().set_index(["group", "percent"])["error"]
+        for m, t, c in [(model, table, complete.assign(visits=seen)), fitted]
+    ]
+    assert frames[0]["levels", 100] < 1
+    assert abs(frames[0]["levels", 100] - frames[1]["levels", 100]) < 0.1
+
+
 def test_reliability_of_one_group_and_measures(fitted):
     X, full, _ = make_copula(150, 6, 1, missing=0.2, rng=1)
     model = CopulaImputer(random_state=0).fit(X)
@@ -223,7 +236,7 @@ def test_marginals_before_and_after(fitted, style):
     heights = [patch.get_height() for patch in bars.patches]
     assert_allclose(heights[:3], X["size"].value_counts(normalize=True)[SIZES])
     assert_allclose(heights[3:], filled["size"].value_counts(normalize=True)[SIZES])
-    assert display.ax_[0].get_legend() is not None
+    assert len(display.figure_.legends) == 1
     display.figure_.canvas.draw()
 
 

@@ -185,7 +185,7 @@ def test_signed_atoms_diverge_and_are_sorted(two):
     assert display.ax_[0].get_images()[0].get_cmap().name == "RdBu"
     first = display.frame()["component"].iloc[0]
     assert display.ax_[0].get_title() == f"atom {first}: {values[0]:+.3g}"
-    assert "above zero speaks for three, below for eight" in display.figure_.get_suptitle()
+    assert "above zero speaks for three, below for eight" in display.figure_.get_suptitle().replace("\n", " ")
 
 
 def test_atoms_chosen_and_on_given_axes(two):
@@ -266,18 +266,18 @@ def test_neutral_atoms_and_stability_are_told():
     display = TopicsDisplay(atoms, words, several, ("x", "y", "z"), stability=stability).plot()
     titles = {panel.get_title() for panel in display.ax_}
     assert titles == {
-        "atom 0: x +1, stable 0.97",
-        "atom 1: neutral, stable 0.50",
-        "atom 2: z +0.5, stable 1.00",
+        "atom 0: x +1\nstable 0.97",
+        "atom 1: neutral\nstable 0.50",
+        "atom 2: z +0.5\nstable 1.00",
     }
     frame = display.frame().drop_duplicates("component").set_index("component")
     assert frame["target"].to_dict() == {0: "x", 1: "neutral", 2: "z"}
     assert frame["stability"].to_dict() == {0: 0.97, 1: 0.5, 2: 1.0}
     images = AtomsDisplay(np.ones((3, 2, 2)), several, ("x", "y", "z"), stability=stability).plot()
     assert {panel.get_title() for panel in images.ax_} == {
-        "atom 0: stable 0.97",
-        "atom 1: neutral, stable 0.50",
-        "atom 2: stable 1.00",
+        "atom 0\nstable 0.97",
+        "atom 1: neutral\nstable 0.50",
+        "atom 2\nstable 1.00",
     }
     assert images.frame()["stability"].nunique() == 3
     one = AtomsDisplay(np.ones((2, 2, 2)), np.array([[-2.0], [0.06]]), ("ill",)).plot()

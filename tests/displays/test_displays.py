@@ -48,15 +48,45 @@ def test_singular_values_are_those_of_the_rank_test(fitted):
     model, X, y = fitted
     display = SingularValuesDisplay.from_estimator(model, X, y, n_permutations=19, random_state=0)
     test = model.rank_test(X, y, n_permutations=19, random_state=0)
-    frame = display.frame()
-    assert_allclose(frame["observed"], test.spectrum)
-    assert_allclose(frame["null_median"], np.median(test.null_spectrum, axis=0))
-    assert_allclose(frame["null_95"], np.quantile(test.null_spectrum, 0.95, axis=0))
-    assert frame["p_value"].notna().sum() == len(test.p_values)
+    frame, tried = display.frame(), len(test.p_values)
+    assert_allclose(frame["observed"][:tried], np.sqrt(test.statistics))
+    assert_allclose(frame["observed"][tried:], test.spectrum[tried:])
+    assert_allclose(frame["null_median"][:tried], np.sqrt(np.median(test.null_statistics, axis=1)))
+    assert_allclose(
+        frame["critical"][:tried], np.sqrt(test.null_statistics.max(axis=1))
+    )  # 19 and a level of .05
+    assert frame["critical"].notna().sum() == frame["p_value"].notna().sum() == tried
     assert display.ax_.figure is display.figure_
     assert "2 directions" in display.ax_.get_title()
     observed = display.ax_.get_lines()[0]
-    assert_allclose(observed.get_ydata(), test.spectrum)
+    assert_allclose(observed.get_ydata(), np.sqrt(test.statistics))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3, 0.001])
+@pytest.mark.parametrize("seed", range(3))
+def test_directions_are_those_whose_values_lie_above_their_bars(seed, alpha):
+    X, y, blocks, _ = make_bilinear(120, 4, 2, rng=seed)
+    model = JointReduction(1, blocks=blocks)
+    display = SingularValuesDisplay.from_estimator(
+        model, X, y, n_permutations=39, alpha=alpha, random_state=0
+    )
+    frame = display.frame().dropna(subset="p_value")
+    above = (frame["observed"] > frame["critical"]).to_numpy()
+    assert_array_equal(above, frame["p_value"] <= alpha)
+    assert above[:-1].all()
+    if not above[-1]:
+        assert_array_equal(above, frame["found"])
+    heights = {round(bar.get_x() + 0.25): bar.get_y() + bar.get_height() for bar in display.ax_.patches}
+    for component, critical in zip(frame["component"], frame["critical"], strict=True):
+        assert_allclose(heights.get(component, np.inf), critical)
+
+
+def test_a_count_at_its_limit_is_called_a_lower_bound(fitted):
+    model, X, y = fitted
+    display = SingularValuesDisplay.from_estimator(
+        model, X, y, n_permutations=19, max_components=1, random_state=0
+    )
+    assert display.ax_.get_title() == "Permutation test: at least 1 direction (level 0.05)"
 
 
 def test_singular_values_on_given_axes_with_style(fitted):
@@ -107,6 +137,7 @@ def test_loadings_without_errors_have_none(fitted):
     model = JointReduction(1, n_groups=None).fit(X, y)
     display = LoadingsDisplay.from_estimator(model)
     assert display.frame()["error"].isna().all()
+    assert display.ax_.get_xlabel() == "loading times std"
     assert not display.ax_.collections
 
 
@@ -124,7 +155,16 @@ def test_loadings_panels_and_frame(fitted):
     labels = [t.get_text() for t in display.ax_[0, 0].get_yticklabels()]
     first = frame[(frame["block"] == "a") & (frame["component"] == 0)]
     assert labels[::-1] == first["feature"].tolist()
-    assert display.ax_[1, 0].get_xlabel() == "loading"
+    assert display.ax_[1, 0].get_xlabel() == "loading\n(lines: ± 2 standard errors)"
+
+
+def test_bars_are_named_without_the_block_that_stands_above_them(fitted):
+    _, X, y = fitted
+    X = X.rename(columns=lambda name: f"{name[0]}__{name}")
+    display = LoadingsDisplay.from_estimator(JointReduction(1, blocks="prefix").fit(X, y), n_features=2)
+    assert {t.get_text()[0] for t in display.ax_[0, 0].get_yticklabels()} == {"a"}
+    assert not any("__" in t.get_text() for t in display.ax_[0, 0].get_yticklabels())
+    assert display.frame()["feature"].str.contains("__").all()
 
 
 def test_loadings_times_standard_deviation(fitted):
@@ -133,14 +173,14 @@ def test_loadings_times_standard_deviation(fitted):
     frame = display.frame().set_index("feature")["loading"]
     names = [c for c in X if c.startswith("b")]
     assert_allclose(frame[names], model.loadings_["b"][:, 0] * X[names].std(ddof=0))
-    assert display.ax_.get_xlabel() == "loading times std"
+    assert display.ax_.get_xlabel().startswith("loading times std")
 
 
 def test_loadings_are_ranked_by_the_deviations_seen_in_fit(fitted):
     model, X, _ = fitted
     seen = with_scale(model, X.to_numpy().std(axis=0))
     display = LoadingsDisplay.from_estimator(seen)
-    assert display.ax_[0, 0].get_xlabel() == "loading times std"
+    assert display.ax_[0, 0].get_xlabel().startswith("loading times std")
     pd.testing.assert_frame_equal(display.frame(), LoadingsDisplay.from_estimator(model, X).frame())
     other = LoadingsDisplay.from_estimator(seen, 2 * X).frame()  # X is asked first
     assert_allclose(other["loading"], 2 * display.frame()["loading"])

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
@@ -228,7 +229,9 @@ def test_a_cell_of_the_wrong_length_is_refused(cell):
 def test_the_papers_name_experiments_that_exist(number):
     paper = read_paper(number)
     assert paper.number == number
-    assert {c.target for c in paper.claims if c.target} | set(paper.sizes) <= set(experiments.EXPERIMENTS)
+    assert {c.target for c in paper.claims if c.target} | set(paper.sizes) | set(paper.differences) <= set(
+        experiments.EXPERIMENTS
+    )
 
 
 # ---------------------------------------------------------------------- the book
@@ -239,6 +242,8 @@ paper = "9"
 title = "On nothing"
 [sizes]
 a = "a thousand rows"
+[differences]
+a = "rows are drawn once"
 [[claim]]
 id = "one"
 place = "Table 1"
@@ -279,10 +284,15 @@ def two(monkeypatch):
     def run(name, **given):
         ran.append(name)
         if name == "b":
-            msg = "set COLSPACE_DATA"
+            msg = (
+                f"{os.environ['COLSPACE_DATA']}/b.npz does not exist"
+                if "COLSPACE_DATA" in os.environ
+                else "set COLSPACE_DATA"
+            )
             raise FileNotFoundError(msg)
-        return Result(name, name, [{"e": 0.5}], [], size="3 rows")
+        return Result(name, name, [{"e": 0.5}], [], ("a remark",), size="3 rows")
 
+    monkeypatch.delenv("COLSPACE_DATA", raising=False)
     monkeypatch.setattr(experiments, "EXPERIMENTS", {"a": "", "b": ""})
     monkeypatch.setattr(experiments, "run", run)
     return ran
@@ -304,6 +314,14 @@ def test_what_is_done_is_not_run_again(two, tmp_path):
     assert two.count("a") == 4
 
 
+def test_pages_name_no_folder_of_this_machine(two, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLSPACE_DATA", str(tmp_path / "mine"))
+    outcomes = run_all(tmp_path, quick=True)
+    assert outcomes[1].lacks == "COLSPACE_DATA/b.npz does not exist"
+    write_book(tmp_path, outcomes, quick=True, papers=[parse_paper(PAPER)])
+    assert not any(str(tmp_path) in page.read_text() for page in tmp_path.glob("*.md"))
+
+
 def test_pages_hold_verdicts_and_their_reasons(two, tmp_path):
     paper = parse_paper(PAPER)
     counts = write_book(tmp_path, run_all(tmp_path, quick=True), quick=True, papers=[paper])
@@ -311,12 +329,26 @@ def test_pages_hold_verdicts_and_their_reasons(two, tmp_path):
     page = (tmp_path / "paper-9.md").read_text()
     assert "| Table 1 | error of a | a | 0.5 | 0.5 | 0 % off | holds | as it should |" in page
     assert "never printed" not in page
-    assert "3 rows, 0 s of CPU. The paper: a thousand rows." in page
+    said = "Quick run: 3 rows, 0 s of CPU. The paper: a thousand rows. Other than in the paper: rows are drawn once."
+    assert f"{said}\n\n![a](a.png)\n\n- a remark\n\n| place" in page
+    assert "1 holds, 0 differs, 1 fails, 2 not reproducible here." in page
+    assert page.endswith(
+        "## Not computed here\n\n| place | claim | published | why |\n| --- | --- | --- | --- |\n"
+        "| Table 3 | seconds |  | no implementation |\n"
+    )
     assert "Not run: set COLSPACE_DATA" in page
     index = (tmp_path / "index.md").read_text()
     assert "| [9](paper-9.md) | On nothing | 1 | 0 | 1 | 2 |" in index
     assert "| 9 | Table 4 | error of a is at most .3 | ≤ 0.3 | 0.5 | fails | a is large |" in index
     assert "`colspace reproduce --all --quick`" in index
+
+
+def test_a_quick_target_among_full_ones_is_named(tmp_path):
+    outcomes = [Outcome("a", [{"e": 0.5}], "3 rows", quick=True), Outcome("b", [{"e": 0.5}], "9 rows")]
+    write_book(tmp_path, outcomes, quick=False, papers=[parse_paper(PAPER)])
+    index = (tmp_path / "index.md").read_text()
+    assert "Of a quick run, with fewer repetitions on smaller grids: a." in index
+    assert "| a | Quick run: 3 rows | 0 |\n| b | 9 rows | 0 |" in index
 
 
 def test_generated_data_are_said_to_stand_in(tmp_path):
@@ -326,6 +358,18 @@ def test_generated_data_are_said_to_stand_in(tmp_path):
     page = (tmp_path / "paper-9.md").read_text()
     assert "Other data stand in for the published." in page
     assert "| Table 1 | error of a | a | 0.5 |  | data | not reproducible here |  |" in page
+
+
+def test_numbers_of_a_table_without_its_data_are_counted(tmp_path):
+    """Three are printed, the others counted; the verdicts count them all."""
+    cells = ", ".join(f'["a", {x}, 0.5]' for x in range(7))
+    start, end = TABLE.index("cells"), TABLE.index("lacks")
+    paper = parse_paper(TABLE[:start] + f"cells = [{cells}]\n" + TABLE[end:])
+    counts = write_book(tmp_path, [Outcome("t", None, lacks="gone")], quick=False, papers=[paper])
+    assert counts == {VERDICTS[3]: 7}
+    page = (tmp_path / "paper-9.md").read_text()
+    assert page.count("| Table 1 | error of a at") == 3
+    assert "| Table 1 | 4 more numbers | t |  |  | data | not reproducible here |  |" in page
 
 
 def test_the_command_writes_the_book(two, monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 from scipy import sparse
 
-from colspace import KernelPairRegressor, PairRegressor, experiments
+from colspace import KernelPairRegressor, experiments
 from colspace.datasets import make_pairs
 from colspace.experiments import _demo_pairs
 from colspace.experiments import _pair_rivals as rivals
@@ -14,13 +14,15 @@ from colspace.metrics import recall_at_k
 from colspace.pairs._similarity import profile_kernel
 from colspace.pairs._tune import Grid, Settings
 
+SMALL = Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4))
+
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(module, "GRID", Grid((0.1, 0.5), (0.2, 0.4), (0.2, 0.4)))
-    monkeypatch.setattr(module, "PENALTIES", (0.03, 0.3))
+    monkeypatch.setattr(module, "GRID", {True: SMALL})
+    monkeypatch.setattr(module, "PENALTIES", {True: (0.03, 0.3)})
     monkeypatch.setattr(module, "PARTITIONS", {True: 3, False: 3})
-    monkeypatch.setattr(module, "FEATURES", 6)
+    monkeypatch.setattr(module, "FEATURES", {True: 6})
 
 
 def graph(X):
@@ -101,7 +103,7 @@ def test_grid_and_estimator_agree(tiny):
     study = small_study(True)
     train, test = module.partition(120, 0, 0)
     for name in ("JDR", "PCA"):
-        found = module.grid_recalls(study, module.REDUCTIONS[name], train, test, k=10)
+        found = module.grid_recalls(study, module.REDUCTIONS[name], train, test, SMALL, k=10)
         assert len(found) == (8 if name == "JDR" else 4)
         for settings, value in found.items():
             model = module.regressor(name, 3, settings).fit(study.A[train], study.B, study.Y[train])
@@ -150,19 +152,6 @@ def test_rivals_are_the_estimators():
         np.testing.assert_allclose(three[i], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_kernel_of_the_concatenation_by_hand():
-    A, B, Y, _ = make_pairs(12, 9, 4, 2, rng=0)
-    model = PairRegressor(2, reduction="cphd", shrinkage=0.1, bandwidth=0.5).fit(A, B, Y)
-    E, F = model.embedding_["left"], model.embedding_["right"]
-    assert E.shape == (12, 4)
-    h = sum((0.5 * model.median_distance_[s]) ** 2 for s in ("left", "right"))
-    dense = Y.toarray()
-    weights = np.array(
-        [[np.exp(-np.sum((E[3] + F[5] - E[p] - F[q]) ** 2) / (2 * h)) for q in range(9)] for p in range(12)]
-    )
-    assert module.concatenated_score(model, 3, 5) == pytest.approx(np.sum(weights * dense) / weights.sum())
-
-
 def test_settings_in_words():
     assert module._words(Settings(0.1, 0.2, 0.3)) == "shrinkage 0.1, bandwidths 0.2 and 0.3"
     assert module._words(0.03) == "penalty 0.03"
@@ -188,3 +177,15 @@ def test_significant_positives_are_those_above_the_threshold():
     found = module.recalls(Y, scores, 0.5)
     assert found["all", 40] == pytest.approx(0.5)
     assert found["significant", 40] == 0.0
+
+
+@pytest.mark.parametrize("name", ["neighbours", "kernel ridge"])
+def test_rivals_climb_from_their_start(name):
+    """A full run tunes them: the settings found are at least as good as those where they begin."""
+    study = small_study(True)
+    train, test = module.partition(120, 0, module.TUNING)
+    memory, rival = rivals.Memory(study.A, study.B, study.Y), rivals.RIVALS[name]
+    best = module.tuned_rivals(study, memory, 0, True, lambda: None)
+    assert best[name] == rival.at(rival.start)
+    _, recall = rivals.tuned_rival(rival, memory, train, test, k=10)
+    assert recall >= recall_at_k(study.Y[test], np.asarray(rival.scores(memory, train, test, best[name])), 10)

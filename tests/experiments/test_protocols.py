@@ -165,6 +165,23 @@ def test_cells_tested_and_read_out_do_not_reach_the_directions(cells, monkeypatc
     assert all(moved[key] > 10 * errors[key] for key in errors)
 
 
+def test_splits_of_cells_are_apart_over_repetitions_and_seeds(cells, monkeypatch):
+    """Seeds 0 and 1 share no split: their medians are independent."""
+    drawn = []
+
+    def split(X, Y, dimensions, seed, ours, tuned):
+        drawn.append(tuple(np.random.default_rng(seed).permutation(len(X))))
+        return {(name, 20, 2): float(len(drawn)) for name in stein_patchseq.RIVALS}
+
+    monkeypatch.setattr(stein_patchseq, "load_patchseq", lambda: None)
+    monkeypatch.setattr(stein_patchseq, "prepare", lambda data: cells)
+    monkeypatch.setattr(stein_patchseq, "split_errors", split)
+    monkeypatch.setattr(stein_patchseq, "REPETITIONS", {True: 4})
+    for seed in (0, 1):
+        experiments.run("stein-patchseq", quick=True, rng=seed)
+    assert len(set(drawn)) == len(drawn) == 2 * 4
+
+
 def test_permuted_features_of_cells_give_chance(cells, monkeypatch):
     X, Y = cells
     honest, _ = _splits(monkeypatch, X, Y)
@@ -199,6 +216,12 @@ def test_digits_tested_do_not_reach_directions_choices_or_decoders(digits, monke
     for mine, theirs in zip(*decoded, strict=True):  # what the decoder learned from
         np.testing.assert_array_equal(mine, theirs)
         assert len(mine) == 300
+
+
+def test_choices_are_made_on_training_digits(digits):
+    size = stein_mnist.Size((4,), 300, 60, 4, 1, 1)
+    gone = replace(digits, X_test=np.full_like(digits.X_test, np.nan), y_test=None)
+    assert stein_mnist.validated(gone, size, 0) == stein_mnist.validated(digits, size, 0)
 
 
 def test_permuted_digits_give_chance(digits, monkeypatch):

@@ -6,7 +6,13 @@ from numpy.testing import assert_array_equal
 
 from colspace import experiments
 from colspace.datasets import COPULA_SETTINGS, CopulaData, make_copula, make_ratings
-from colspace.experiments import copula_rank, copula_ratings, copula_reliability, copula_synthetic
+from colspace.experiments import (
+    _copula_sim,
+    copula_rank,
+    copula_ratings,
+    copula_reliability,
+    copula_synthetic,
+)
 
 SMALL = {"n_samples": 60, "n_features": 10}
 
@@ -72,3 +78,10 @@ def test_held_out_ratings_do_not_reach_a_prediction():
     )
     for name in far:
         assert further[name][0] - far[name][0] == pytest.approx(1000.0, abs=1e-9), name
+
+
+def test_the_penalty_is_chosen_on_cells_that_are_hidden():
+    """Noise has nothing to find: a large penalty predicts hidden cells best, the least one those that are shown."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 20)) < 0.1, np.nan, rng.standard_normal((60, 20)))
+    assert _copula_sim.best_alpha(X) > np.median(_copula_sim.ALPHAS)

@@ -1,6 +1,7 @@
 """Test rows and their labels must not move what is fitted, chosen or cut: both are poisoned, and what reaches the scores is compared."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,9 +94,21 @@ def test_xi_of_ten_classes_is_chosen_on_training_images():
         assert spoilt["accuracy"] < 0.3
 
 
-def test_parameters_were_chosen_on_other_draws():
-    """xi, l2 and lambda come from draws 101 to 106."""
-    assert all(size.draws < 101 for size in sdl_mnist.SIZES.values())
+@pytest.mark.parametrize("quick", [True, False])
+def test_parameters_were_chosen_on_other_draws(quick, monkeypatch):
+    """xi, l2 and lambda come from draws 101 to 106; the published rows are draw 1, the honest ones 1, 2, ..."""
+    X = np.zeros((4, 2, 2))
+    mnist = SimpleNamespace(x_train=X, y_train=np.arange(4), x_test=X, y_test=np.arange(4))
+    drawn = []
+    empty = {"published_rows": [], "honest_fits": {}, "honest_rows": []}
+    empty["ten_class_rows"] = [_sdl_mixed.blank_row("ten classes", "a", None, 1)]
+    for name, value in empty.items():
+        monkeypatch.setattr(sdl_mnist, name, lambda *args, value=value: value)
+    monkeypatch.setattr(sdl_mnist, "load_mnist", lambda fetch: mnist)
+    monkeypatch.setattr(sdl_mnist, "draw_rows", lambda images, labels, seed: drawn.append(seed))
+    sdl_mnist.run(quick=quick)
+    assert drawn == [1, *range(1, sdl_mnist.SIZES[quick].draws + 1)]
+    assert not set(drawn) & set(range(101, 107))
 
 
 # ----------------------------------------------------------------- postings

@@ -271,7 +271,7 @@ def test_several_kernels_are_weighted_by_what_they_say():
     assert found.weights_["left"][0] > 0.75
     assert found.weights_["left"].sum() == pytest.approx(1)
     K = [gaussian(X, h=0.8) for X in (useful, noise)]
-    fixed = model(alpha=(ALPHA, BETA)).fit([useful, noise], B, Y)
+    fixed = model(alpha=(ALPHA, BETA), positive=False).fit([useful, noise], B, Y)
     w = fixed.weights_["left"]
     K = w[0] * K[0] + w[1] * K[1]
     np.testing.assert_allclose(

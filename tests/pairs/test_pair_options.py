@@ -120,7 +120,8 @@ def test_bad_similarities(make, data):
     with pytest.raises(ValueError, match="columns of B name the rows in another order"):
         model.fit(S, T[T.columns[::-1]], Y)
     with pytest.raises(
-        ValueError, match=r"columns of A are not the rows, e.g. 'q'; similarities to 'd0' are missing"
+        ValueError,
+        match=r"columns of A are not the rows: 'q' are none of them, and similarities to 'd0' are missing",
     ):
         model.fit(S.rename(columns={"d0": "q"}), T, Y)
     with pytest.raises(ValueError, match="B is zero"):
@@ -137,8 +138,10 @@ def test_bad_similarities(make, data):
     with pytest.raises(ValueError, match="stand twice: 'd0'"):
         model.fit(twice, T, Y)
     model.fit(S, T, Y)
-    with pytest.raises(ValueError, match="A has similarities to 39 entities, but fit had 40"):
+    with pytest.raises(ValueError, match="not the entities of fit: similarities to 'd0' are missing"):
         model.predict(S.iloc[:2, 1:])
+    with pytest.raises(ValueError, match="A has similarities to 39 entities, but fit had 40"):
+        model.predict(S.iloc[:2, 1:].to_numpy())
     with pytest.raises(ValueError, match="columns of A name the entities of fit in another order"):
         model.predict(S.iloc[:2, ::-1])
     with pytest.raises(ValueError, match="similarities that are missing"):

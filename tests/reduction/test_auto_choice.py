@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
@@ -15,7 +16,7 @@ from colspace._blocks import parse_blocks
 from colspace.reduction import _auto, _auto_choice
 from colspace.reduction._auto import fit_auto
 from colspace.reduction._auto_choice import Variant, leading_count
-from colspace.reduction._source import Source
+from colspace.reduction._source import Source, gathered
 
 
 def factors(seed: int, n: int = 60, p: int = 200):
@@ -161,3 +162,45 @@ def test_a_column_that_is_the_response_is_named(table, monkeypatch):
     with pytest.warns(DeterminedResponseWarning, match="column 7 determines y"):
         model = JointReduction(1, blocks=blocks, n_groups=None).fit(X, y)
     assert max(model.n_axes_.values()) < 59
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "CSR", "labels", "weights"])
+def test_dask_finds_what_memory_finds(kind, table):
+    """No more rows than a block has columns: the rows are gathered, and the same axes chosen."""
+    da = pytest.importorskip("dask.array")
+    X, y, blocks = table
+    y = np.where(y > 0, "high", "low") if kind == "labels" else y
+    w = np.where(np.arange(60) % 7 == 0, 0.0, 1.0) if kind == "weights" else None
+    model = JointReduction(1, blocks=blocks, n_groups=8)
+    here = model.fit(X, y, sample_weight=w)
+    axes, found, errors = here.n_axes_, here.components_, here.components_error_
+    lazy = da.from_array(X, chunks=(25, 250))
+    if kind == "CSR":
+        lazy = lazy.rechunk((25, -1)).map_blocks(sparse.csr_matrix)
+    elif kind == "frame":
+        pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+        lazy = dd.from_pandas(pd.DataFrame(X, columns=[f"x{j}" for j in range(600)]), npartitions=3)
+    there = model.fit(lazy, y, sample_weight=w)
+    assert there.n_axes_ == axes
+    if kind in ("array", "frame"):
+        assert max(axes.values()) < 10
+    assert_allclose(there.components_, found, rtol=1e-8, atol=1e-11)
+    assert_allclose(there.components_error_, errors, rtol=1e-6, atol=1e-9)
+
+
+def test_tall_dask_collections_stay_where_they_are():
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 30))
+    blocks = parse_blocks({"a": slice(0, 20), "b": slice(20, 30)}, 30)
+    source = Source.of(da.from_array(X, chunks=(15, 30)), X[:, 0], None, "test", tails=False)
+    assert gathered(source, blocks.widths) is source
+    assert gathered(source, (60,)).X.shape == (60, 30)
+    assert gathered(source, (59,)) is source
+    few = replace(source, weights=(np.arange(60) < 20).astype(float))
+    assert gathered(few, blocks.widths).X.shape == (20, 30)
+    broken = X.copy()
+    broken[40, 3] = np.nan
+    source = replace(source, X=da.from_array(broken, chunks=(15, 30)))
+    with pytest.raises(ValueError, match=r"in partition 2 of the Dask collection: Input.*NaN"):
+        gathered(source, (60,))

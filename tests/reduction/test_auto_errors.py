@@ -80,7 +80,7 @@ def by_hand(X, Y, rest, fit, sampled, columns):
         r = error[rest, j] - error[rest, j].mean()
         h = (A.T * r) @ A / n - (mapped.T * (third @ shift[:, j])) @ mapped / len(X)
         H.append(h)
-    # the noise in coordinates of all rows, brought to those of the rest
+    # the noise of the rest in coordinates of all rows, brought to those of the rest
     noise_rows = np.sum(error**2, axis=1)
     whole_roots = [
         root_of(np.corrcoef(X[:, c].T) + ridge.ridge * np.eye(len(c)), -0.5)
@@ -90,12 +90,12 @@ def by_hand(X, Y, rest, fit, sampled, columns):
         [third[:, c] / X[:, c].std(axis=0) @ root for c, root in zip(columns, whole_roots, strict=True)]
     )
     noise_rows = noise_rows * np.sum(whole**2, axis=1)
-    noise = (mapped.T * noise_rows) @ mapped / (len(X) * n)
+    noise = (mapped[rest].T * noise_rows[rest]) @ mapped[rest] / n**2
     both = fit.v_kernel + fit.v_moments
     # gradients in units of the columns
     kept = sampled > 0
     scores = third[fit.order] @ shift
-    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0))).dense
+    products = fit.kernel.products(kept, -(scores - scores.mean(axis=0)), [slice(0, 6)])[0].dense
     start, maps = 0, []
     for ridge, width in zip(ridges.blocks, ridges.widths, strict=True):
         maps.append(ridge.axes.map / np.sqrt(width))
@@ -214,7 +214,19 @@ def test_gradients_without_rows(kernel):
     A, R, w, fit = kernel
     whole = KernelGradients(fit, w)
     none = np.zeros_like(R)
-    assert_allclose(whole.products(np.ones(80, dtype=bool), none).dense, fit.gradient_products(w), rtol=1e-10)
+
+    def products(kept, shift, block=slice(0, 3)):
+        (found,) = whole.products(kept, shift, [block])
+        x = np.eye(block.stop - block.start)
+        assert_allclose(found @ x, found.dense, rtol=1e-10)
+        assert_allclose(found.diagonal, np.diag(found.dense), rtol=1e-10)
+        scale = np.arange(1.0, len(x) + 1)
+        assert_allclose(
+            found.scaled(scale).times(3.0).dense, 3 * found.dense * np.outer(scale, scale), rtol=1e-10
+        )
+        return found.dense
+
+    assert_allclose(products(np.ones(80, dtype=bool), none), fit.gradient_products(w), rtol=1e-10)
     half = np.arange(80) % 2 > 0  # many rows: exact
     alpha = fit.coefficients + whole.change(np.flatnonzero(~half), none)[0]
     rows, expected = A[half], np.zeros((3, 3))
@@ -223,20 +235,28 @@ def test_gradients_without_rows(kernel):
             k = np.exp(-fit.gamma * np.sum((rows - x) ** 2, axis=1))
             g = 2 * fit.gamma * (alpha[half, j] * k) @ (rows - x)
             expected += w[half][i] / w[half].sum() * np.outer(g, g)
-    assert_allclose(whole.products(half, none).dense, expected, rtol=1e-8)
+    assert_allclose(products(half, none), expected, rtol=1e-8)
     # few rows: the derivative along a change of the responses, by differences
     step = np.random.default_rng(2).standard_normal(R.shape)
-    changed = [fit.coefficients + whole.change(np.arange(0), s * 1e-4 * step)[0] for s in (1, -1)]
-    numeric = np.zeros((3, 3))
-    for sign, alpha in zip((1, -1), changed, strict=True):
-        for a in alpha.T:
-            g = fit.gradient(a)
-            numeric += sign * (g.T * (w / w.sum())) @ g / 2e-4
+
+    def derivative(change):
+        numeric = np.zeros((3, 3))
+        for sign in (1, -1):
+            for a in (fit.coefficients + sign * 1e-4 * change).T:
+                g = fit.gradient(a)
+                numeric += sign * (g.T * (w / w.sum())) @ g / 2e-4
+        return numeric
+
     everything = np.ones(80, dtype=bool)
-    found = (
-        whole.products(everything, 1e-4 * step).dense - whole.products(everything, -1e-4 * step).dense
-    ) / 2e-4
-    assert_allclose(found, numeric, rtol=1e-6, atol=1e-9)
+    found = (products(everything, 1e-4 * step) - products(everything, -1e-4 * step)) / 2e-4
+    assert_allclose(found, derivative(whole.change(np.arange(0), step)[0]), rtol=1e-6, atol=1e-9)
+    # few rows gone: gradients of the others at the coefficients of all, and that derivative
+    most = np.arange(80) % 7 > 0
+    share = np.where(most, w, 0.0) / w[most].sum()
+    expected = sum((g.T * share) @ g for g in fit.gradients)
+    expected += derivative(whole.change(np.flatnonzero(~most), step)[0])
+    assert_allclose(products(most, step), expected, rtol=1e-6, atol=1e-9)
+    assert_allclose(products(most, step, slice(1, 3)), expected[1:, 1:], rtol=1e-6, atol=1e-9)
 
 
 def test_containers_have_the_same_errors(table):
@@ -300,7 +320,8 @@ def test_sums_of_cells_are_those_of_their_rows(narrow, monkeypatch):
     A, R, V = (rng.standard_normal((90, k)) for k in (4, 2, 3))
     w, cell = rng.uniform(0.5, 2.0, 90) * (rng.random(90) > 0.2), rng.integers(6, size=90)
     cell[cell == 4] = 5
-    totals = _auto_cells.CellTotals(6, 4, 2, 3, weighted=True)
+    blocks = (slice(0, 1), slice(1, 4))
+    totals = _auto_cells.CellTotals(6, 4, 2, 3, weighted=True, blocks=blocks)
     for rows in (slice(0, 40), slice(40, 90)):
         totals.add_unsorted(A[rows], R[rows], V[rows], w[rows], cell[rows])
     found = totals.groups().parts
@@ -321,6 +342,12 @@ def test_sums_of_cells_are_those_of_their_rows(narrow, monkeypatch):
             (part.response, "i,ij->j", (u, v)),
         ):
             assert_allclose(mine, np.einsum(spec, *arrays), atol=1e-12)
+        for b, s in enumerate(blocks):
+            noise = np.einsum("i,il,im,ij,ik->jk", u, r**2, a**2, a[:, s], a[:, s])
+            assert_allclose(part.noise[b], noise, atol=1e-11)
+    noise = totals.noise_sums()
+    assert_allclose(noise[1:, 1:], sum(part.noise[1] for part in found.values()), atol=1e-11)
+    assert not noise[0, 1:].any()
 
 
 @pytest.mark.parametrize("n_groups", [20, 8])
@@ -356,7 +383,7 @@ def test_a_column_that_one_row_has(table):
 
 def test_memory_that_is_short_is_said(table, monkeypatch):
     X, Y = table
-    monkeypatch.setattr(_groups, "GROUP_BYTES", 9_000)  # groups of 6 x 6 x 2 numbers and some more
+    monkeypatch.setattr(_groups, "GROUP_BYTES", 12_000)  # groups of 6 x 6 x 3 numbers and some more
     assert JointReduction(1).fit(X, Y[:, 0]).n_groups_ == 10
     monkeypatch.setattr(_groups, "GROUP_BYTES", 3_000)
     model = JointReduction(1).fit(X, Y[:, 0])

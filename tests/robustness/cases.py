@@ -57,10 +57,36 @@ _DICTIONARY = {
     "covariates": ([None, [0], slice(0, 1), ["c0"]], [[99], "nothing", 3.5]),
     "fit_intercept": ([True, False], [None]),
     "coding": (["refit", "plain", "labels"], ["other"]),
-    "dictionary_norm": ([None, 1.0], [0.0, -1.0]),
+    "apart": (["auto", "auto", "auto", 0.0, 0.5], [-0.1, 2.0]),
+    "bounds": (
+        [None, None, None, None, {"dictionary": 1.0}, {"codes": 5.0, "coefficients": 2.0}, {"products": 3.0}],
+        [{"atoms": 1.0}, {"codes": 0.0}, 1.0],
+    ),
+    "step": ([None, None, None, None, 0.01], [0.0, -1.0]),
     "n_bootstraps": ([0, 0, 2], [-1, 1.5]),
     "max_iter": ([1, 5], [0, -3]),
     "random_state": ([0, None], ["seed"]),
+}
+_SEARCH = {
+    **{
+        key: _DICTIONARY[key]
+        for key in (
+            "model",
+            "solver",
+            "positive",
+            "covariates",
+            "fit_intercept",
+            "n_bootstraps",
+            "max_iter",
+            "random_state",
+        )
+    },
+    "n_components": ([1, (1,), (1, 2)], [0, True, (0,), (1, 1), "many"]),
+    "xi_factors": ([(1.0,), (0.1, 10.0)], [(0.0,), 1.0, (np.nan,)]),
+    "l2_factors": ([(1.0,)], [(-1.0,), ("a",)]),
+    "cv": ([2, 3], [1, "two"]),
+    "rule": (["one-standard-error", "best"], ["median"]),
+    "coding": (["refit", "plain"], ["labels"]),
 }
 _SCORE_CALLS = ("score_function", "first_moment", "second_moment")
 
@@ -212,31 +238,20 @@ PLANS = {
     "SupervisedDictionaryClassifierCV": Plan(
         colspace.SupervisedDictionaryClassifierCV,
         {
-            **{
-                key: _DICTIONARY[key]
-                for key in (
-                    "model",
-                    "solver",
-                    "positive",
-                    "covariates",
-                    "fit_intercept",
-                    "n_bootstraps",
-                    "max_iter",
-                    "random_state",
-                )
-            },
-            "n_components": ([1, (1,), (1, 2)], [0, True, (0,), (1, 1), "many"]),
-            "xi_factors": ([(1.0,), (0.1, 10.0)], [(0.0,), 1.0, (np.nan,)]),
-            "l2_factors": ([(1.0,)], [(-1.0,), ("a",)]),
-            "cv": ([2, 3], [1, "two"]),
-            "rule": (["one-standard-error", "best"], ["median"]),
-            "coding": (["refit", "plain"], ["labels"]),
+            **_SEARCH,
             "class_weight": ([None, "balanced"], ["even", {"z": 1.0}]),
             "threshold": ([0.5, "youden", "f1"], [0.0, 2.0]),
         },
         responses=LABELS,
         always={"max_iter": 5, "xi_factors": (1.0,)},
         calls=("predict", "predict_proba", "transform", "reconstruct"),
+    ),
+    "SupervisedDictionaryRegressorCV": Plan(
+        colspace.SupervisedDictionaryRegressorCV,
+        _SEARCH,
+        responses=NUMBERS,
+        always={"max_iter": 5, "xi_factors": (1.0,)},
+        calls=("predict", "transform", "reconstruct"),
     ),
     "SupervisedDictionaryRegressor": Plan(
         colspace.SupervisedDictionaryRegressor,

@@ -11,8 +11,13 @@ def main() -> None:
     """Entry point of the command line."""
     try:
         from ._group import colspace
+
+        colspace()
     except ImportError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit("colspace: the command line needs click and rich: pip install 'colspace[cli]'")
-    colspace()
+        print("colspace: the command line needs click and rich: pip install 'colspace[cli]'", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:  # before a command runs
+        print("Error: interrupted", file=sys.stderr)
+        sys.exit(2)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from ._atoms_fit import beside
+from ._join import read_tables
 
 
 def kind_of(model: Any) -> str:
@@ -58,78 +62,89 @@ def match_columns(there: Sequence[str], wanted: Sequence[str] | None, count: int
     return list(wanted)
 
 
-def _read(header: Mapping[str, Any], table: str, ids: Sequence[str], encoding: str | None) -> tuple[Any, Any]:
-    """The model's columns and those of --id."""
-    from ..io import read_table
+@dataclass(frozen=True)
+class Rows:
+    """New rows for a model: its file's header, the tables, and how they are read."""
 
-    texts = header["about"].get("texts", [])
-    frame = read_table(table, text=[*ids, *texts], encoding=encoding)
-    frame.columns = [str(name) for name in frame.columns]
-    names = [name for name in frame.columns if name not in ids]
-    match_columns(list(frame.columns), list(ids), None)
-    return frame[match_columns(names, header["columns"], header["n_features"])], frame[list(ids)]
+    header: Mapping[str, Any]
+    tables: Sequence[str]
+    ids: Sequence[str] = ()
+    marks: Sequence[str] = ()
+    encoding: str | None = None
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the model says of its fit."""
+        return dict(self.header["about"])
+
+    def read(self) -> tuple[Any, Any]:
+        """The model's columns and those of --id."""
+        about = self.about
+        joined = read_tables(
+            self.tables,
+            self.ids,
+            self.marks,
+            self.encoding,
+            texts=about.get("texts", []),
+            told=about.get("tables", []),
+        )
+        names = list(joined.frame.columns)
+        match_columns(names, list(self.ids), None)
+        others = [name for name in names if name not in self.ids]
+        columns = match_columns(others, self.header["columns"], self.header["n_features"])
+        return joined.frame[columns], joined.frame[list(self.ids)]
 
 
-def _beside(ids: Any, found: Mapping[str, Any]) -> Any:
-    """--id columns and new ones side by side."""
-    both = [name for name in ids if name in found]
-    if both:
-        msg = f"{both[0]!r} is a column of the result and of --id; rename that of the table"
-        raise ValueError(msg)
-    return ids.assign(**found)
-
-
-def embed(model: Any, header: Mapping[str, Any], table: str, ids: Sequence[str], encoding: str | None) -> Any:
+def embed(model: Any, rows: Rows) -> Any:
     """Ids and embedding."""
     import numpy as np
 
     from ._table import refuse_unfit
 
-    X, kept = _read(header, table, ids, encoding)
+    X, kept = rows.read()
     refuse_unfit(X)
-    embedding = np.asarray(model.transform(X if header["columns"] is not None else X.to_numpy()))
-    return _beside(kept, dict(zip(model.get_feature_names_out(), embedding.T, strict=True)))
+    embedding = np.asarray(model.transform(X if rows.header["columns"] is not None else X.to_numpy()))
+    return beside(kept, dict(zip(model.get_feature_names_out(), embedding.T, strict=True)))
 
 
-def predict(
-    model: Any, header: Mapping[str, Any], table: str, ids: Sequence[str], encoding: str | None
-) -> Any:
+def predict(model: Any, rows: Rows) -> Any:
     """Ids, prediction, and for labels the probability of each."""
-    X, kept = _read(header, table, ids, encoding)
-    X = X if header["columns"] is not None else X.to_numpy()
-    name = str(header["about"].get("label", "prediction"))
+    X, kept = rows.read()
+    X = X if rows.header["columns"] is not None else X.to_numpy()
+    name = str(rows.about.get("label", "prediction"))
     found = {name: model.predict(X)}
     if hasattr(model, "predict_proba"):
         chances = model.predict_proba(X)
         found |= {f"p_{label}": chances[:, k] for k, label in enumerate(model.classes_)}
-    return _beside(kept, found)
+    return beside(kept, found)
 
 
 def fill(
     model: Any,
-    table: str,
-    ids: Sequence[str],
+    rows: Rows,
     targets: Sequence[str],
     *,
     intervals: bool,
     level: float,
     draws: int | None,
     seed: int,
-    encoding: str | None,
 ) -> list[Any]:
     """The filled table, with intervals, or draws of it; cells that are there stay as they are written."""
     from ..copula._checks import check_share
-    from ._cells import read_cells
+    from ._cells import as_written, join_cells
 
     check_share("level", level)
-    cells = read_cells(table, encoding)
-    names = [name for name in cells.values if name not in ids]
-    match_columns(list(cells.values), list(ids), None)
+    _, cells = join_cells(rows.tables, rows.ids, rows.encoding, told=rows.about.get("tables", []))
+    names = [name for name in cells.values if name not in rows.ids]
+    match_columns(list(cells.values), list(rows.ids), None)
     wanted = getattr(model, "feature_names_in_", None)
     columns = match_columns(names, None if wanted is None else [str(n) for n in wanted], model.n_features_in_)
-    cells = cells.without([name for name in names if name not in columns]).as_numbers(columns, [])
+    cells = cells.without([name for name in names if name not in columns])
+    if rows.marks:
+        cells = cells.with_gaps(rows.marks, columns)
+    cells = cells.as_numbers(columns, [])
     X = cells.values[columns]
-    as_text = not str(targets[0]).lower().endswith((".parquet", ".pq"))
+    as_text = as_written(targets[0])
     given = X if wanted is not None else X.to_numpy()
     if draws is not None:
         return [
@@ -151,11 +166,14 @@ def _framed(values: Any, like: Any) -> Any:
     )
 
 
-def partners(model: Any, header: Mapping[str, Any], table: str, top: int, encoding: str | None) -> Any:
-    """The best partners of new left entities, whose ids are in the first column."""
-    from ..io._source import open_source
-    from ._pairs_tables import entities
+def partners(model: Any, rows: Rows, top: int) -> Any:
+    """The best partners of new left entities."""
+    from ._pairs_tables import entities, open_tables
 
-    A = entities(open_source(table), "TABLE", encoding)
-    wanted = header["about"].get("left_columns")
-    return model.rank(A[match_columns(list(A.columns), wanted, header["n_features"])], k=top)
+    if len(rows.tables) > 1:
+        msg = f"{len(rows.tables)} tables are given, and partners are ranked for the entities of one"
+        raise ValueError(msg)
+    given = open_tables({"TABLE": rows.tables[0]}, rows.ids, rows.marks, rows.encoding)
+    A = entities(given["TABLE"])
+    wanted = rows.about.get("left_columns")
+    return model.rank(A[match_columns(list(A.columns), wanted, rows.header["n_features"])], k=top)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._atoms_table import Task, as_levels, as_numbers, join_texts
+from ._say import plain
 
 _WORDS_WRITTEN = 30  # words of each topic in the file
 
@@ -280,18 +282,37 @@ def write_scores(summary: dict[str, Any], out: Path) -> Path:
     from ..io._files import write_text
 
     path = out / "scores.json"
-    write_text(json.dumps(_clean(summary), indent=2) + "\n", path)
+    write_text(json.dumps(plain(summary), indent=2) + "\n", path)
     return path
 
 
-def _clean(value: Any) -> Any:
-    """For JSON, which has no number for what does not exist."""
-    if isinstance(value, dict):
-        return {key: _clean(item) for key, item in value.items()}
-    return None if isinstance(value, float) and np.isnan(value) else value
+def write_rows(model: Any, encoded: Encoded, task: Task, test: NDArray[np.intp], out: Path) -> Path:
+    """rows.csv: ids, label, whether the row was held out, prediction and probabilities."""
+    from ..io import write_table
+
+    X = encode_more(encoded, task, np.arange(len(task.y)))
+    held = np.zeros(len(task.y), dtype=bool)
+    held[test] = True
+    found = {task.label: task.y, "held_out": held, "predicted": model.predict(X)}
+    chances = model.predict_proba(X)
+    found |= {f"p_{label}": chances[:, k] for k, label in enumerate(model.classes_)}
+    path = out / "rows.csv"
+    write_table(beside(task.frame[task.ids], found), path)
+    return path
 
 
-def save_pipeline(encoded: Encoded, model: Any, target: str, task: Task, summary: dict[str, Any]) -> None:
+def beside(ids: Any, found: Mapping[str, Any]) -> Any:
+    """--id columns and new ones side by side."""
+    both = [name for name in ids if name in found]
+    if both:
+        msg = f"{both[0]!r} is a column of the result and of --id; rename that of the table"
+        raise ValueError(msg)
+    return ids.assign(**found)
+
+
+def save_pipeline(
+    encoded: Encoded, model: Any, target: str, task: Task, summary: dict[str, Any], more: dict[str, Any]
+) -> None:
     """Encoder and model as one pipeline that takes the table's columns."""
     from sklearn.pipeline import Pipeline
 
@@ -303,5 +324,6 @@ def save_pipeline(encoded: Encoded, model: Any, target: str, task: Task, summary
         "label": task.label,
         "texts": list(task.texts),
         **{k: summary[k] for k in told},
+        **more,
     }
-    save(Pipeline([("encode", encoded.encoder), ("atoms", model)]), target, about=_clean(about))
+    save(Pipeline([("encode", encoded.encoder), ("atoms", model)]), target, about=plain(about))

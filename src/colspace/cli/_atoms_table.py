@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._table import _refuse_gaps
+from ._table import refuse_gaps, text_columns
 
 _MOST_CLASSES = 100
 
@@ -26,6 +26,7 @@ class Task:
     features: list[str]
     numbers: list[str]
     categories: list[str]
+    ids: list[str] = field(default_factory=list)
 
     @property
     def used(self) -> list[str]:
@@ -34,18 +35,22 @@ class Task:
 
 
 def make_task(
-    frame: Any, label: str, texts: Sequence[str], covariates: Sequence[str], drop: Sequence[str]
+    frame: Any,
+    label: str,
+    texts: Sequence[str],
+    covariates: Sequence[str],
+    drop: Sequence[str],
+    ids: Sequence[str] = (),
 ) -> Task:
     """Take a table apart and check that atoms can be learned from it."""
-    from .._blocks import parse_columns
+    from .._blocks import not_a_column, parse_columns
 
     frame.columns = [str(c) for c in frame.columns]
     names = list(frame.columns)
-    for option, given in (("--label", [label]), ("--text", texts)):
+    for option, given in (("--label", [label]), ("--text", texts), ("--id", ids)):
         for name in given:
             if name not in names:
-                known = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-                msg = f"{option}: no column is called {name!r}. Columns: {known}"
+                msg = f"{option}: {not_a_column(name, names)}"
                 raise ValueError(msg)
     chosen: list[str] = []
     for text in covariates:
@@ -53,30 +58,32 @@ def make_task(
         for part in parts:
             chosen += [names[j] for j in parse_columns(part, len(names), names, what="--covariates")]
     dropped = {names[j] for pattern in drop for j in parse_columns(pattern, len(names), names, what="--drop")}
-    _check_once(label, texts, chosen, dropped)
+    _check_once(label, texts, chosen, dropped, ids)
     y = _labels(frame[label], label)
     numbers, categories = _covariates(frame, chosen)
-    rest = [name for name in names if name not in {label, *texts, *chosen, *dropped}]
+    rest = [name for name in names if name not in {label, *texts, *chosen, *dropped, *ids}]
     if texts:
         _check_texts(frame, texts)
         if rest:
-            shown = ", ".join(map(repr, rest[:8])) + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")
+            shown = ", ".join(map(repr, rest))
             warnings.warn(f"columns not used (name them in --covariates to use them): {shown}", stacklevel=2)
-        return Task(frame, label, y, list(texts), [], numbers, categories)
+        return Task(frame, label, y, list(texts), [], numbers, categories, list(ids))
     if not rest:
-        msg = "no columns are left for the atoms beside those of --label, --covariates and --drop"
+        msg = "no columns are left for the atoms beside those of --label, --covariates, --id and --drop"
         raise ValueError(msg)
     _refuse_text(frame[rest])
-    _refuse_gaps(
+    refuse_gaps(
         frame[rest],
         "in X",
         "fill them in with 'colspace impute', drop those rows, or leave the columns out with --drop",
     )
-    return Task(frame, label, y, [], rest, numbers, categories)
+    return Task(frame, label, y, [], rest, numbers, categories, list(ids))
 
 
-def _check_once(label: str, texts: Sequence[str], covariates: Sequence[str], dropped: set[str]) -> None:
-    uses = [("--label", label), *(("--text", name) for name in texts)]
+def _check_once(
+    label: str, texts: Sequence[str], covariates: Sequence[str], dropped: set[str], ids: Sequence[str]
+) -> None:
+    uses = [("--label", label), *(("--text", name) for name in texts), *(("--id", name) for name in ids)]
     uses += [("--covariates", name) for name in covariates] + [("--drop", name) for name in sorted(dropped)]
     seen: dict[str, str] = {}
     for option, name in uses:
@@ -127,7 +134,7 @@ def _covariates(frame: Any, chosen: Sequence[str]) -> tuple[list[str], list[str]
             )
         categories.append(name)
     remedy = "fill them in with 'colspace impute', drop those rows, or leave the covariates out"
-    _refuse_gaps(frame[numbers], "in --covariates", remedy)
+    refuse_gaps(frame[numbers], "in --covariates", remedy)
     return numbers, categories
 
 
@@ -195,14 +202,11 @@ def as_numbers(frame: Any) -> Any:
 
 
 def _refuse_text(X: Any) -> None:
-    import pandas as pd
-
-    bad = [name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    bad = text_columns(X)
     if bad:
-        shown = ", ".join(map(repr, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         msg = (
-            f"{len(bad)} column(s) are not numbers: {shown}. Name one as --text for topics, name them in --covariates, or "
-            "leave them out with --drop"
+            f"{len(bad)} column(s) are not numbers: {', '.join(bad)}. Name one as --text for topics, name them in --covariates, "
+            "carry them along with --id, or leave them out with --drop"
         )
         raise ValueError(msg)
 

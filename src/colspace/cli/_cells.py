@@ -5,19 +5,26 @@ from __future__ import annotations
 import csv
 import io as streams
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..io._source import Source, open_source
-from ..io._tables import check_encoding, read_arrow, read_source
+from ..io._source import Source, kind_of, open_sources
+from ..io._tables import check_encoding, read_arrow, read_sources
 from ..io._text import layout_of
+from ._join import Joined, join_tables
+from ._marks import masked
 
 _TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
 _WHOLE = r"\s*[+-]?\d+\s*"
 _DATE = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
+
+
+def as_written(target: str) -> bool:
+    """Whether a file holds cells as they are written, CSV or TSV, and not as values."""
+    return kind_of(target) in ("csv", "tsv")
 
 
 class _Every(frozenset[str]):
@@ -43,16 +50,7 @@ class Cells:
 
     def with_gaps(self, marks: Sequence[str], columns: Sequence[str]) -> Cells:
         """Cells that are one of ``marks``, as text or as a number, as gaps; warns of a mark that no cell is."""
-        values = self.values.copy()
-        for mark in marks:
-            found = 0
-            for name in columns:
-                gone = _is_mark(self.values[name], mark)
-                found += int(gone.sum())
-                if gone.any():
-                    values[name] = values[name].mask(gone)
-            if not found:
-                warnings.warn(f"--na {mark} is in no cell of the table", stacklevel=2)
+        values, _ = masked(self.values, marks, columns)
         return replace(self, values=values, original=self.values)
 
     def as_numbers(self, columns: Sequence[str], levels: Sequence[str]) -> Cells:
@@ -87,21 +85,44 @@ class Cells:
 
 
 def read_cells(path: str, encoding: str | None = None) -> Cells:
-    """A table by its path, "-" for standard input; cells of text files as text."""
+    """A table by its path, "-" for standard input, a folder or a pattern; cells of text files as text."""
+    sources = open_sources(path)
+    check_encoding(sources, encoding)
+    if not all(source.is_text for source in sources):
+        return Cells(_named(_whole_numbers(read_sources(sources), sources)), None)
+    frame = read_sources(sources, text=_Every(), encoding=encoding)
+    frame = _pointed(frame, sources[0], encoding)
+    return Cells(_named(frame), frame)
+
+
+def _pointed(frame: Any, source: Source, encoding: str | None) -> Any:
+    """Decimal commas as points, where columns are not separated at commas."""
     import pandas as pd
 
-    source = open_source(path)
-    check_encoding([source], encoding)
-    if not source.is_text:
-        return Cells(_named(_whole_numbers(read_source(source), source)), None)
-    frame = read_source(source, text=_Every(), encoding=encoding)
     layout = layout_of(pd, source, encoding)
-    if layout.separator not in (layout.expected, ","):
-        pointed = frame.apply(_decimal_points)
-        if not pointed.equals(frame):
-            warnings.warn(f"{path}: ',' is read as the decimal mark, and written as '.'", stacklevel=2)
-        frame = pointed
-    return Cells(_named(frame), frame)
+    if layout.separator in (layout.expected, ","):
+        return frame
+    pointed = frame.apply(_decimal_points)
+    if not pointed.equals(frame):
+        warnings.warn(f"{source.path}: ',' is read as the decimal mark, and written as '.'", stacklevel=3)
+    return pointed
+
+
+def join_cells(
+    paths: Sequence[str], ids: Sequence[str], encoding: str | None, told: Sequence[Mapping[str, Any]] = ()
+) -> tuple[Joined, Cells]:
+    """One table, or several joined on the columns of --id; rows that a table lacks have gaps."""
+    read = {path: read_cells(path, encoding) for path in paths}
+    cells = list(read.values())
+    if any(each.text is None for each in cells) and len(cells) > 1:
+        read = {
+            path: each.as_numbers([c for c in each.values if c not in ids], []) for path, each in read.items()
+        }
+    joined = join_tables(paths, ids, lambda path: read[path].values, everything=True, told=told)
+    if len(cells) == 1:
+        return joined, cells[0]
+    as_text = all(each.text is not None for each in cells)
+    return joined, Cells(joined.frame, joined.frame if as_text else None)
 
 
 def _named(frame: Any) -> Any:
@@ -109,12 +130,15 @@ def _named(frame: Any) -> Any:
     return frame
 
 
-def _whole_numbers(frame: Any, source: Source) -> Any:
+def _whole_numbers(frame: Any, sources: Sequence[Source]) -> Any:
     """Whole numbers with gaps as such, which pandas reads as floats."""
     import pandas as pd
+    import pyarrow as pa
     import pyarrow.types
 
-    table = read_arrow(source)
+    if all(frame[name].dtype.kind != "f" for name in frame):
+        return frame
+    table = pa.concat_tables([read_arrow(source) for source in sources], promote_options="permissive")
     for field in table.schema:
         name = field.name
         if pyarrow.types.is_integer(field.type) and name in frame.columns and frame[name].dtype.kind == "f":
@@ -210,21 +234,6 @@ def _spelled(values: Any, text: Any, new: Any) -> Any:
     return out
 
 
-def _is_mark(column: Any, mark: str) -> Any:
-    """Which cells are a mark, as they are written or as a number."""
-    import pandas as pd
-
-    number = pd.to_numeric(pd.Series([mark]), errors="coerce").iloc[0]
-    dtype = column.dtype
-    if pd.api.types.is_bool_dtype(dtype) or dtype.kind in "Mm":
-        return pd.Series(False, index=column.index)
-    if pd.api.types.is_numeric_dtype(dtype):
-        return (column == number).fillna(False).astype(bool)
-    text = column.astype(object)
-    same = text.map(lambda cell: isinstance(cell, str) and cell.strip() == mark).astype(bool)
-    return same if pd.isna(number) else same | (pd.to_numeric(text, errors="coerce") == number).fillna(False)
-
-
 # ---------------------------------------------------------------------- kinds
 
 
@@ -305,12 +314,11 @@ def refuse_mixtures(X: Any, kinds: dict[str, Any]) -> None:
             bad.append((name, odd))
     if bad:
         listed = ", ".join(
-            f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' * (len(odd) > 3)})" for name, odd in bad[:5]
+            f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' * (len(odd) > 3)})" for name, odd in bad
         )
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         name, odd = bad[0]
         msg = (
-            f"{len(bad)} column(s) hold numbers and some text: {listed}{more}. Remedies: --na '{odd[0]}' where it means "
+            f"{len(bad)} column(s) hold numbers and some text: {listed}. Remedies: --na '{odd[0]}' where it means "
             f"missing, --kinds '{name}=nominal' (all are words), --drop '{name}' (leave it out), --id '{name}' (keep it as it is)"
         )
         raise ValueError(msg)

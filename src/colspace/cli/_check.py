@@ -14,7 +14,7 @@ MOST_ROWS = 5000
 _NAMES = {"JointReduction": "joint reduction", "SteinReduction": "Stein"}
 
 
-def quality_of(estimator: Any, parts: Parts, blocks: dict[str, list[str]], seed: int) -> dict[str, Any]:
+def quality_of(estimator: Any, parts: Parts, blocks: Any, seed: int) -> dict[str, Any]:
     """The comparison as plain numbers; where there can be none, the reason."""
     import numpy as np
     from sklearn.base import clone
@@ -23,8 +23,8 @@ def quality_of(estimator: Any, parts: Parts, blocks: dict[str, list[str]], seed:
 
     y = parts.responses
     kept = np.flatnonzero(y.notna().all(axis=1))  # others are unlabelled
-    available = len(kept)
-    if available > MOST_ROWS:
+    available = len(kept) if parts.rows is None else parts.rows
+    if len(kept) > MOST_ROWS:
         kept = np.sort(np.random.default_rng(seed).choice(kept, MOST_ROWS, replace=False))
     model = clone(estimator)
     if getattr(model, "moments", None) == "auto" and not hasattr(estimator, "parts_"):
@@ -51,7 +51,7 @@ def quality_of(estimator: Any, parts: Parts, blocks: dict[str, list[str]], seed:
     return {
         "metric": found.metric,
         "rows": found.n_samples,
-        "sample_of": available if available > MOST_ROWS else None,
+        "sample_of": available if available > len(kept) else None,
         "folds": found.n_folds,
         "scores": rows,
         "above_chance": found.above_chance,

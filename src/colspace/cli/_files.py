@@ -7,42 +7,40 @@ from pathlib import Path
 
 import click
 
-encoding_option = click.option(
-    "--encoding",
-    metavar="NAME",
-    help="Encoding of text tables, such as utf-16, latin-1 or cp1252.  [default: utf-8, with or without BOM]",
-)
-
-
-report_option = click.option(
-    "--report", metavar="FILE", help="Write a page with pictures here: one HTML file that needs no network."
-)
-
 
 def check_files(
     inputs: Iterable[str | None],
     *,
     report: str | None = None,
+    as_json: str | None = None,
     tables: Iterable[tuple[str, str | Path | None]] = (),
     models: Iterable[tuple[str, str | Path | None]] = (),
     folder: Path | None = None,
     names: Iterable[str] = (),
 ) -> None:
-    """Refuse outputs that could not be written, or that are an input or another output.
+    """Refuse inputs that are not there, and outputs that could not be written, or that are an input or another output.
 
     ``tables`` and ``models`` are pairs of an option and the path given with it; ``folder`` is the directory of --out, to be made
     if it is missing, and ``names`` are the files written in it.
     """
     from ..io import check_model_target, check_table_target
     from ..io._files import check_apart, check_directory, check_target
+    from ..io._source import parts_of
 
-    tables, models = list(tables), list(models)
+    given, tables, models = [path for path in inputs if path is not None], list(tables), list(models)
+    if as_json == "-" and any(path == "-" for _, path in tables):
+        msg = "--json - and --out - both write to standard output; choose one"
+        raise click.UsageError(msg)
     if report is not None:
         _check_report(report)
+    if as_json is not None and as_json != "-":
+        check_target(as_json)
     if folder is not None:
         check_directory(folder)
     inside = [("--out", folder / name) for name in names] if folder is not None else []
-    check_apart(inputs, [*tables, *models, *inside, ("--report", report)])
+    outputs = [*tables, *models, *inside, ("--report", report), ("--json", as_json)]
+    check_apart([str(part) for path in given for part in parts_of(path)], outputs)
+    _check_outside(given, outputs)
     for _, path in tables:
         if path is not None:
             check_table_target(path)
@@ -57,6 +55,18 @@ def check_files(
     for _, path in inside:
         if path.parent.exists():
             check_target(path)
+
+
+def _check_outside(inputs: Iterable[str], outputs: Iterable[tuple[str, str | Path | None]]) -> None:
+    """Refuse a table written into a folder that is read, of which it would be a part the next time."""
+    folders = [Path(path).resolve() for path in inputs if path != "-" and Path(path).is_dir()]
+    for option, path in outputs:
+        if path is None or str(path) == "-":
+            continue
+        for folder in folders:
+            if Path(path).resolve().is_relative_to(folder):
+                msg = f"{path} lies in {folder.name}, a folder that is read; give {option} another place"
+                raise ValueError(msg)
 
 
 def _check_report(path: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 import rich  # noqa: F401  (part of the cli extra: fail here, not in the middle of a command)
@@ -15,10 +16,26 @@ R = TypeVar("R")
 _BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
+class BadInput(click.ClickException):
+    """What cannot be done, in one line."""
+
+    exit_code = 2
+
+
 class _LazyGroup(click.Group):
     """Commands are imported when they are asked for."""
 
-    commands_by_name = ("look", "reduce", "impute", "atoms", "pairs", "apply", "info", "reproduce")
+    commands_by_name = (
+        "look",
+        "reduce",
+        "impute",
+        "atoms",
+        "pairs",
+        "apply",
+        "info",
+        "demo",
+        "reproduce",
+    )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands_by_name)
@@ -30,6 +47,16 @@ class _LazyGroup(click.Group):
 
         command: click.Command = import_module(f"colspace.cli.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            error.ctx = None  # one line, without the usage
+            raise
+        except KeyboardInterrupt as error:
+            msg = "interrupted"
+            raise BadInput(msg) from error
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -50,18 +77,27 @@ def colspace() -> None:
 
 
 def one_line_errors(
-    words: Callable[[str], str] = str, kind: type[click.ClickException] = click.ClickException
+    words: Callable[[str], str] = str, *, whole: bool = True
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Turn the library's errors about bad input into one line, put into ``words``, and the exit code of ``kind``."""
+    """Turn the library's errors about bad input into one line, put into ``words``, and exit code 2.
+
+    ``whole``: files that the command writes take their places together when it ends well, and none of them otherwise.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def shell(*args: P.args, **kwargs: P.kwargs) -> R:
+            from ..io._files import together
+
             try:
-                return function(*args, **kwargs)
+                with together() if whole else nullcontext():
+                    return function(*args, **kwargs)
             except _BAD_INPUT as error:
                 text = " ".join(str(error).split()) or type(error).__name__
-                raise kind(words(text)) from error
+                raise BadInput(words(text)) from error
+            except KeyboardInterrupt as error:
+                msg = f"interrupted{'; nothing was written' if whole else ''}"
+                raise BadInput(msg) from error
 
         return shell
 

@@ -3,32 +3,76 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
-def open_tables(paths: dict[str, str | None]) -> dict[str, Any]:
-    """Sources of the tables that are given."""
-    from ..io._source import open_source
+@dataclass(frozen=True)
+class Given:
+    """A table by the option it was given with, and how it is to be read: columns of ids, marks of gaps, encoding."""
 
-    for what, path in paths.items():
-        if path == "-":
-            msg = f"{what} is read from a file or a pipe, not from standard input; name one"
-            raise ValueError(msg)
-    return {what: open_source(path) for what, path in paths.items() if path is not None}
+    what: str
+    path: str
+    sources: Sequence[Any]
+    ids: Sequence[str] = ()
+    marks: Sequence[str] = ()
+    encoding: str | None = None
+
+    def read(self, text: Sequence[str] = (), *, gaps: bool = True) -> Any:
+        """The table; the labels of rows, which Parquet files keep, are its first column."""
+        from ..io._tables import read_sources
+
+        frame = read_sources(self.sources, text=text, gaps=gaps, encoding=self.encoding)
+        index = frame.index
+        bare = type(index).__name__ == "RangeIndex" and index.start == 0 and index.name is None
+        frame = frame if bare else frame.reset_index()
+        return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
-def _read_ids(source: Any, what: str, count: int, encoding: str | None) -> Any:
-    """A table whose first columns are ids, kept as text."""
-    from ..io._tables import read_source
+def open_tables(
+    paths: dict[str, str | None],
+    ids: Sequence[str] = (),
+    marks: Sequence[str] = (),
+    encoding: str | None = None,
+) -> dict[str, Given]:
+    """The tables that are given; one may be standard input."""
+    from ..io._source import open_sources
+    from ..io._tables import check_encoding
 
-    path = source.path
-    names = [str(c) for c in _flat(read_source(source, encoding=encoding)).columns]
-    if len(names) < count + (what != "--links"):
-        needs = "two columns of ids" if what == "--links" else "a column of ids and columns of features"
-        msg = f"{path} has {len(names)} column(s); {what} needs {needs}"
+    streams = [what for what, path in paths.items() if path == "-"]
+    if len(streams) > 1:
+        msg = f"{' and '.join(streams)} are both standard input, which can be read once; name a file"
         raise ValueError(msg)
-    frame = _flat(read_source(source, text=names[:count], gaps=False, encoding=encoding))
-    for name in names[:count]:
+    found = {
+        what: Given(what, path, open_sources(path), ids if what != "--links" else (), marks, encoding)
+        for what, path in paths.items()
+        if path is not None
+    }
+    check_encoding([source for given in found.values() for source in given.sources], encoding)
+    unknown = [name for name in ids if not any(name in g.read() for g in found.values() if g.ids)]
+    if unknown:
+        tables = ", ".join(g.path for g in found.values() if g.ids)
+        msg = f"--id {unknown[0]} is a column of none of {tables}"
+        raise ValueError(msg)
+    return found
+
+
+def _read_ids(given: Given, count: int) -> Any:
+    """A table whose first columns are ids, kept as text."""
+    path = given.path
+    names = list(given.read().columns)
+    if len(names) < count + (given.what != "--links"):
+        needs = "two columns of ids" if given.what == "--links" else "a column of ids and columns of features"
+        msg = f"{path} has {len(names)} column(s); {given.what} needs {needs}"
+        raise ValueError(msg)
+    chosen = [name for name in given.ids if name in names]
+    if len(chosen) > 1:
+        msg = f"{path} has several columns of --id: {', '.join(map(repr, chosen))}; name one"
+        raise ValueError(msg)
+    chosen = chosen or names[:count]
+    frame = given.read(chosen, gaps=False)[[*chosen, *(name for name in names if name not in chosen)]]
+    for name in chosen:
         ids = frame[name].astype(str).str.strip()
         gaps = int((frame[name].isna() | (ids == "")).sum())
         if gaps:
@@ -43,38 +87,35 @@ def _read_ids(source: Any, what: str, count: int, encoding: str | None) -> Any:
     return frame
 
 
-def _flat(frame: Any) -> Any:
-    """Labels of rows, which Parquet files keep, as the first column."""
-    index = frame.index
-    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.name is None
-    return frame if plain else frame.reset_index()
-
-
-def entities(source: Any, what: str, encoding: str | None, like: Any = None) -> Any:
+def entities(given: Given, like: Any = None) -> Any:
     """Features with the ids as index; columns in the order of ``like``."""
-    path = source.path
-    frame = _read_ids(source, what, 1, encoding)
+    path = given.path
+    frame = _read_ids(given, 1)
     frame = frame.set_index(str(frame.columns[0]))
     twice = list(frame.index[frame.index.duplicated()].unique())
     if twice:
-        msg = f"{len(twice)} id(s) stand twice in {path}, e.g. {twice[0]!r}; keep one row of each"
+        shown = ", ".join(map(repr, twice[:5])) + (f" and {len(twice) - 5} more" if len(twice) > 5 else "")
+        msg = f"{len(twice)} id(s) stand twice in {path}, e.g. {shown}; keep one row of each"
         raise ValueError(msg)
-    frame.columns = [str(c) for c in frame.columns]
+    if given.marks:
+        from ._marks import with_gaps
+
+        frame = with_gaps(frame, given.marks, list(frame.columns))
     if like is None:
         return frame
     missing = [c for c in like.columns if c not in frame.columns]
     if missing:
-        msg = f"{path} has no column {missing[0]!r}, which --left has ({len(missing)} missing in all)"
+        msg = f"{path} lacks {len(missing)} column(s) of --left: {', '.join(map(repr, missing))}"
         raise ValueError(msg)
     return frame[list(like.columns)]
 
 
-def links_of(source: Any, encoding: str | None) -> tuple[tuple[list[str], list[str]], Any]:
+def links_of(given: Given) -> tuple[tuple[list[str], list[str]], Any]:
     """Ids of both sides and scores, or None."""
     import pandas as pd
 
-    path = source.path
-    frame = _read_ids(source, "--links", 2, encoding)
+    path = given.path
+    frame = _read_ids(given, 2)
     if frame.shape[1] > 3:
         msg = f"{path} has {frame.shape[1]} columns; links have a left id, a right id and at most one score"
         raise ValueError(msg)
@@ -88,16 +129,16 @@ def links_of(source: Any, encoding: str | None) -> tuple[tuple[list[str], list[s
     return (list(frame.iloc[:, 0]), list(frame.iloc[:, 1])), scores
 
 
-def similarities(source: Any, what: str, encoding: str | None, like: Any = None) -> Any:
+def similarities(given: Given, like: Any = None) -> Any:
     """Similarities with the ids as index, columns in the order of the rows, or of ``like`` (ids of those of fit)."""
-    frame = entities(source, what, encoding)
+    frame = entities(given)
     wanted = list(frame.index if like is None else like)
     columns = {str(name).strip(): name for name in frame.columns}
     lost = [name for name in wanted if name not in columns]
     if lost:
         msg = (
-            f"{source.path} has no column of similarities to {lost[0]!r} ({len(lost)} missing in all); {what} has an id in the "
-            "first column and then one column for each entity"
+            f"{given.path} has no column of similarities to {lost[0]!r} ({len(lost)} missing in all); {given.what} has an id in "
+            "the first column and then one column for each entity"
         )
         raise ValueError(msg)
     return frame[[columns[name] for name in wanted]].set_axis(wanted, axis=1)

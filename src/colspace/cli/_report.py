@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ def _taken_as(estimator: Any, y: Any) -> str:
 
 def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
-    from ..displays._compute import block_loadings, deviations, largest
+    from ..displays._compute import deviations
+    from ..reduction._loadings import block_loadings, largest
 
     raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator))
     found: dict[str, Any] = {
-        "rows": int(parts.X.shape[0]),
+        "rows": parts.n_rows,
         "responses": list(parts.responses),
         "response_taken_as": _taken_as(estimator, parts.y),
         "n_components": int(estimator.n_components_),
@@ -67,14 +68,18 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     return found
 
 
-def about_of(report: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+def about_of(
+    report: dict[str, Any], tables: dict[str, Any], seed: int, notes: Sequence[str], command: str
+) -> dict[str, Any]:
     """What a saved model says of the fit."""
-    told = ("rows", "responses", "response_taken_as", "n_components", "quality")
+    told = ("rows", "responses", "response_taken_as", "n_components", "rank_test", "quality")
     return {
         "command": "reduce",
-        "table": Path(table).name,
+        **tables,
         "seed": seed,
         **{key: report[key] for key in told if key in report},
+        "warnings": list(notes),
+        "line": command,
     }
 
 
@@ -111,14 +116,18 @@ def why_so_many(report: dict[str, Any]) -> str:
     return f"{found}: {reads(chosen)}{of} on rows left out, as good as {best}, the best ({reads(best)}), within its error or 1 %"
 
 
-def print_report(report: dict[str, Any], out: str | None, model: str | None, page: str | None = None) -> None:
-    from rich.console import Console
+def print_report(
+    report: dict[str, Any], *, out: str | None, model: str | None, page: str | None, as_json: str | None
+) -> None:
+    """The result as tables, and the files that were written."""
     from rich.markup import escape
     from rich.table import Table
 
     from ._check import print_quality
+    from ._say import console as console_of
+    from ._say import print_written
 
-    console = Console(highlight=False)
+    console = console_of(out, as_json)
     rows, responses = f"{report['rows']} rows", ", ".join(report["responses"])
     if "labelled_rows" in report:
         rows += f" ({report['labelled_rows']} labelled)"
@@ -155,6 +164,4 @@ def print_report(report: dict[str, Any], out: str | None, model: str | None, pag
             f"permutation test at level {test['alpha']:g}: {test['n_components']} direction(s); "
             f"p-values of at most 0, 1, ...: {values}"
         )
-    for what, path in (("embedding", out), ("model", model), ("report", page)):
-        if path is not None:
-            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+    print_written(console, embedding=out, model=model, report=page, JSON=as_json)

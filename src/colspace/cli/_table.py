@@ -8,6 +8,15 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Names of the columns that are reduced, of the responses, and of those that are carried along."""
+
+    features: list[str]
+    responses: list[str]
+    ids: list[str]
+
+
+@dataclass(frozen=True)
 class Parts:
     """The columns that are reduced, the response, and the columns that are carried along."""
 
@@ -15,90 +24,118 @@ class Parts:
     y: Any
     ids: Any
     responses: Any
+    rows: int | None = None  # of the table that this is a sample of
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table."""
+        return len(self.X) if self.rows is None else self.rows
 
     def with_embedding(self, estimator: Any) -> Any:
         """Ids, embedding and responses side by side."""
         import numpy as np
         import pandas as pd
 
-        names = list(estimator.get_feature_names_out())
+        names = embedding_names(estimator, [*self.ids, *self.responses])
         embedding = pd.DataFrame(np.asarray(estimator.transform(self.X)), index=self.X.index, columns=names)
-        both = [c for c in (*self.ids, *self.responses) if c in names]
-        if both:
-            msg = f"{both[0]!r} is a column of the embedding and of the table; rename that of the table"
-            raise ValueError(msg)
         return pd.concat([self.ids, embedding, self.responses], axis=1)
 
 
-def split_table(
-    frame: Any,
+def embedding_names(estimator: Any, others: Sequence[str]) -> list[str]:
+    """Names of the embedding's columns; refuses those that another column of the result has."""
+    names = [str(name) for name in estimator.get_feature_names_out()]
+    both = [name for name in others if name in names]
+    if both:
+        msg = f"{both[0]!r} is a column of the embedding and of the table; rename that of the table"
+        raise ValueError(msg)
+    return names
+
+
+def choose_columns(
+    names: Sequence[str],
     responses: Sequence[str],
     ids: Sequence[str],
     drop: Sequence[str],
     blocks: dict[str, list[str]],
-    drop_rest: bool,
     *,
-    unlabelled: bool = False,
-) -> Parts:
-    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response."""
-    from .._blocks import parse_blocks, parse_columns
+    drop_rest: bool,
+) -> Choice:
+    """Which column of a table is what."""
+    from .._blocks import not_a_column, parse_blocks, parse_columns
 
-    frame.columns = [str(c) for c in frame.columns]
-    missing = [name for name in (*responses, *ids) if name not in frame.columns]
-    if missing:
-        known = ", ".join(map(repr, frame.columns[:8])) + (", ..." if frame.shape[1] > 8 else "")
-        msg = f"no column is called {missing[0]!r}. Columns: {known}"
-        raise ValueError(msg)
-    X = frame.drop(columns=[*responses, *ids])
-    names = list(X.columns)
-    dropped = {int(c) for pattern in drop for c in parse_columns(pattern, len(names), names, what="--drop")}
-    X = X.iloc[:, [c for c in range(len(names)) if c not in dropped]]
-    if X.shape[1] == 0:
+    for option, wanted in (("--response", responses), ("--id", ids)):
+        for name in wanted:
+            if name not in names:
+                msg = f"{option}: {not_a_column(name, names)}"
+                raise ValueError(msg)
+    rest = [name for name in names if name not in {*responses, *ids}]
+    dropped = {int(c) for pattern in drop for c in parse_columns(pattern, len(rest), rest, what="--drop")}
+    rest = [name for c, name in enumerate(rest) if c not in dropped]
+    if not rest:
         msg = "no columns are left beside those of --response, --id and --drop"
         raise ValueError(msg)
     if blocks:
-        names = list(X.columns)
-        found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(names), names)
-        X = X.iloc[:, sorted(int(c) for columns in found.columns for c in columns)]
-    y = frame[responses[0]] if len(responses) == 1 else frame[list(responses)]
-    _refuse_gaps(frame[list(responses)], "in the response", "drop those rows first", missing=not unlabelled)
+        found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(rest), rest)
+        rest = [rest[c] for c in sorted(int(c) for columns in found.columns for c in columns)]
+    return Choice(rest, list(responses), list(ids))
+
+
+def split_table(frame: Any, choice: Choice, *, unlabelled: bool = False) -> Parts:
+    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response."""
+    X, responses = frame[choice.features], frame[choice.responses]
+    y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
+    refuse_gaps(responses, "in the response", "drop those rows first", missing=not unlabelled)
     refuse_unfit(X)
-    return Parts(X, y, frame[list(ids)], frame[list(responses)])
+    return Parts(X, y, frame[choice.ids], responses)
 
 
 def refuse_unfit(X: Any) -> None:
     """Refuse columns that a reduction cannot take."""
     _refuse_text(X)
-    _refuse_gaps(X, "in X", "fill them in, drop those rows, or leave the columns out with --drop")
+    refuse_gaps(
+        X, "in X", "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
+    )
+
+
+def text_columns(X: Any) -> list[str]:
+    """Columns that hold other than numbers, each with an example."""
+    import pandas as pd
+
+    examples = []
+    for name, dtype in X.dtypes.items():
+        if pd.api.types.is_numeric_dtype(dtype):
+            continue
+        odd = X[name][pd.to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
+        examples.append(f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name))
+    return examples
 
 
 def _refuse_text(X: Any) -> None:
-    import pandas as pd
+    if bad := text_columns(X):
+        raise ValueError(not_numbers(bad))
 
-    bad = [name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
-    if not bad:
-        return
-    examples = []
-    for name in bad[:5]:
-        odd = X[name][pd.to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
-        examples.append(f"{name!r} (e.g. {str(odd.iloc[0])!r})" if len(odd) else repr(name))
-    more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-    msg = (
-        f"{len(bad)} column(s) are not numbers: {', '.join(examples)}{more}. Leave them out with --drop, carry them "
-        "along with --id, or name one as --response"
+
+def not_numbers(examples: Sequence[str]) -> str:
+    """What to say of columns that are not numbers, all of them."""
+    return (
+        f"{len(examples)} column(s) are not numbers: {', '.join(examples)}. Leave them out with --drop, carry them along with "
+        "--id, name one as --response, or give what stands for a gap with --na"
     )
-    raise ValueError(msg)
 
 
-def _refuse_gaps(columns: Any, where: str, remedy: str, *, missing: bool = True) -> None:
+def refuse_gaps(columns: Any, where: str, remedy: str, *, missing: bool = True) -> None:
+    """Refuse missing and infinite values; all columns that have some are named."""
     import numpy as np
 
     infinite = columns.select_dtypes("float").apply(np.isinf)
     kinds = [("missing", columns.isna().sum())] if missing else []
     for word, gaps in (*kinds, ("infinite", infinite.sum())):
-        found = {name: int(count) for name, count in gaps.items() if count}
+        found = {str(name): int(count) for name, count in gaps.items() if count}
         if found:
-            shown = ", ".join(f"{name!r} ({count})" for name, count in list(found.items())[:8])
-            more = f" and {len(found) - 8} more" if len(found) > 8 else ""
-            msg = f"{word} values {where} in {len(found)} column(s): {shown}{more}; {remedy}"
-            raise ValueError(msg)
+            raise ValueError(gaps_found(word, found, where, remedy))
+
+
+def gaps_found(word: str, found: dict[str, int], where: str, remedy: str) -> str:
+    """What to say of columns with gaps, all of them."""
+    shown = ", ".join(f"{name!r} ({count})" for name, count in found.items())
+    return f"{word} values {where} in {len(found)} column(s): {shown}; {remedy}"

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import click
 
+from ._say import is_quiet
+
 _OPTIONS = {
     "n_components": "--components",
     "n_selected": "--select",
@@ -81,5 +83,5 @@ def warnings_on_stderr(word: str, words: Callable[[str], str] = in_options) -> I
         finally:
             texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
             told += [words(text) for text in dict.fromkeys(texts)]
-            for line in told:
+            for line in told if word != "Note" or not is_quiet() else ():
                 click.echo(f"{click.style(word + ':', fg='yellow')} {line}", err=True)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import click
 
-from ._files import check_files, encoding_option
+from ._files import check_files
 from ._group import one_line_errors
+from ._options import (
+    encoding_option,
+    id_option,
+    na_option,
+    out_option,
+    quiet_option,
+    seed_option,
+    tables_argument,
+)
 from ._words import in_options, warnings_on_stderr
-from .impute import _targets
-from .reduce import _distinct
+from .impute import targets_of
 
 #: Options that only some models have: parameter -> (option, kind of model).
 _ONLY = {
@@ -28,18 +36,12 @@ _WHAT = {
 
 @click.command("apply")
 @click.argument("model")
-@click.argument("table")
-@click.option(
-    "-o", "--out", required=True, help="Write the result here (.csv, .tsv, .parquet, - for CSV on stdout)."
+@tables_argument
+@out_option("the result", required=True)
+@id_option(
+    "Column that is not used but carried into --out; for pairs the column of ids, by default the first"
 )
-@click.option(
-    "--id",
-    "ids",
-    multiple=True,
-    callback=_distinct,
-    metavar="COLUMN",
-    help="Column that is not used but carried into --out; repeatable.",
-)
+@na_option
 @click.option(
     "--intervals", is_flag=True, help="Imputer: add COLUMN__lower and COLUMN__upper for columns with gaps."
 )
@@ -55,67 +57,62 @@ _WHAT = {
 @click.option(
     "--top", type=click.IntRange(1), default=10, show_default=True, help="Pairs: partners of each entity."
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the draws."
-)
+@seed_option("the draws")
+@quiet_option
 @encoding_option
 @one_line_errors(in_options)
 def command(
     model: str,
-    table: str,
+    tables: tuple[str, ...],
     out: str,
     ids: tuple[str, ...],
+    marks: tuple[str, ...],
     intervals: bool,
     level: float,
     draws: int | None,
     top: int,
     seed: int,
+    quiet: bool,
     encoding: str | None,
 ) -> None:
     """Apply the saved MODEL to the rows of TABLE: embedding, filled table, labels with probabilities, or partners.
 
-    The table needs the columns of the fit, by name and in any order; further ones are left out unless --id names them. For pairs the
-    first column holds the ids of new left entities.
+    TABLE is read as by the command that fitted the model, several tables joined on --id. It needs the columns of the fit, by name
+    and in any order; further ones are left out unless --id names them. For pairs it holds new left entities.
 
     \b
     Example:
       colspace apply model.skops new_patients.csv --id patient --out embedding.csv
       colspace apply survey.skops wave2.csv --out filled.csv --intervals
     """
-    targets = _targets(out, draws, intervals)
-    check_files([model, table], tables=[("--out", target) for target in targets])
+    targets = targets_of(out, draws, intervals)
+    check_files([model, *tables], tables=[("--out", target) for target in targets])
     from ..io import info, load, write_table
-    from ._apply import embed, fill, kind_of, partners, predict
+    from ._apply import Rows, embed, fill, kind_of, partners, predict
+    from ._say import console
 
     header = info(model)
     estimator = load(model)
     kind = kind_of(estimator)
     _check_options(kind, model)
+    rows = Rows(header, tables, ids, marks, encoding)
     with warnings_on_stderr("Note"):
         if kind == "imputer":
-            tables = fill(
-                estimator,
-                table,
-                ids,
-                targets,
-                intervals=intervals,
-                level=level,
-                draws=draws,
-                seed=seed,
-                encoding=encoding,
-            )
+            results = fill(estimator, rows, targets, intervals=intervals, level=level, draws=draws, seed=seed)
         elif kind == "pairs":
-            tables = [partners(estimator, header, table, top, encoding)]
+            results = [partners(estimator, rows, top)]
         elif kind == "reducer":
-            tables = [embed(estimator, header, table, ids, encoding)]
+            results = [embed(estimator, rows)]
         else:
-            tables = [predict(estimator, header, table, ids, encoding)]
-    for target, result in zip(targets, tables, strict=True):
+            results = [predict(estimator, rows)]
+    for target, result in zip(targets, results, strict=True):
         write_table(result, target)
-    if out != "-":
-        click.echo(
-            f"{header['estimator'] or type(estimator).__name__} {_WHAT[kind]}: {len(tables[0]):,} rows, wrote {', '.join(targets)}"
-        )
+    from rich.markup import escape
+
+    name = header["estimator"] or type(estimator).__name__
+    console("-").print(
+        escape(f"{name} {_WHAT[kind]}: {len(results[0]):,} rows, wrote {', '.join(targets)}"), soft_wrap=True
+    )
 
 
 def _check_options(kind: str, model: str) -> None:

@@ -9,11 +9,21 @@ from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option, given_command, report_option
+from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._join import read_tables
+from ._options import (
+    NumberOr,
+    distinct,
+    drop_option,
+    encoding_option,
+    id_option,
+    na_option,
+    result_options,
+    tables_argument,
+)
+from ._say import console, note, write_json
 from ._words import in_options, warnings_on_stderr
-from .impute import _WrongUse
-from .reduce import _distinct, _NumberOr
 
 _PHRASES = (
     (r"drop the sign constraint \(positive=False\)", "drop the sign constraint with --free"),
@@ -51,14 +61,14 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 
 
 @click.command("atoms")
-@click.argument("table")
+@tables_argument
 @click.option("-y", "--label", required=True, metavar="COLUMN", help="Column of class labels.")
 @click.option(
     "-t",
     "--text",
     "texts",
     multiple=True,
-    callback=_distinct,
+    callback=distinct,
     metavar="COLUMN",
     help="Column of text, whose words (TF-IDF) the atoms are made of: topics. Repeatable: texts are joined. Without it "
     "atoms are made of all columns of numbers.",
@@ -68,16 +78,18 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     "--covariates",
     multiple=True,
     metavar="A,B",
-    help="Columns that help to predict but are in no atom, names or shell patterns with commas; repeatable. Numbers are "
-    "scaled, categories one-hot encoded.",
+    help="Columns that help to predict but are in no atom: names, ranges as in a:f or patterns as in g_*, with commas; repeatable. "
+    "Numbers are scaled, categories one-hot encoded.",
 )
-@click.option("--drop", multiple=True, metavar="PATTERN", help="Leave out columns; repeatable.")
+@drop_option
+@id_option("Column that is not used but carried into rows.csv")
+@na_option
 @click.option(
     "-r", "--components", type=click.IntRange(1), default=20, show_default=True, help="Number of atoms."
 )
 @click.option(
     "--xi",
-    type=_NumberOr(float, "auto", "topics"),
+    type=NumberOr(float, "auto", "topics"),
     show_default="topics with --text, else auto",
     help="Weight of the reconstruction against that of the labels; auto lets both count alike, topics is ten times that.",
 )
@@ -95,7 +107,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 )
 @click.option(
     "--threshold",
-    type=_NumberOr(float, "youden", "f1"),
+    type=NumberOr(float, "youden", "f1"),
     default="0.5",
     show_default=True,
     help="Two classes: probability from which the second is predicted, or how to choose it.",
@@ -143,27 +155,23 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     "--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Iterations at most."
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of split and start."
-)
-@click.option(
     "-o",
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="Directory for the tables, scores and pictures.",
 )
-@click.option(
-    "--save", "target", metavar="FILE", help="Write the fitted pipeline, encoder included, here (.skops)."
-)
-@report_option
+@result_options("split and start")
 @encoding_option
-@one_line_errors(_words, _WrongUse)
+@one_line_errors(_words)
 def command(
-    table: str,
+    tables: tuple[str, ...],
     label: str,
     texts: tuple[str, ...],
     covariates: tuple[str, ...],
     drop: tuple[str, ...],
+    ids: tuple[str, ...],
+    marks: tuple[str, ...],
     components: int,
     xi: Any,
     kind: str,
@@ -179,16 +187,20 @@ def command(
     max_iter: int,
     seed: int,
     out: Path,
-    target: str | None,
+    model: str | None,
     report: str | None,
+    as_json: str | None,
+    quiet: bool,
     encoding: str | None,
 ) -> None:
     """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
 
-    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Prints scores on held-out rows beside those of
-    NMF with logistic regression, and writes to the directory: topics.csv or atoms.csv, coefficients.csv,
-    scores.json, and pictures where matplotlib is installed. All come from the rows that were not held out. Names and words
-    are written as they are, also those that a spreadsheet would run as a formula.
+    TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
+    for standard input; several tables are joined on --id. Prints scores on held-out rows beside those of NMF with logistic
+    regression, and writes to the directory: topics.csv or atoms.csv, coefficients.csv, rows.csv (label, prediction and
+    probabilities of every row, and whether it was held out), scores.json, and pictures where matplotlib is installed. Atoms come
+    from the rows that were not held out. Names and words are written as they are, also those that a spreadsheet would run as a
+    formula.
 
     \b
     Example:
@@ -198,12 +210,18 @@ def command(
     """
     _check_options(texts, image_shape)
     first = "topics" if texts else "atoms"
-    names = [f"{first}.csv", f"{first}.png", "coefficients.csv", "coefficients.png", "scores.json"]
-    check_files([table], models=[("--save", target)], folder=out, names=names, report=report)
+    names = [
+        f"{first}.csv",
+        f"{first}.png",
+        "coefficients.csv",
+        "coefficients.png",
+        "rows.csv",
+        "scores.json",
+    ]
+    check_files(tables, models=[("--save", model)], folder=out, names=names, report=report, as_json=as_json)
     import numpy as np
 
     from ..dictionary import SupervisedDictionaryClassifier
-    from ..io import read_table
     from ..io._files import directory
     from ._atoms_fit import (
         cancelled,
@@ -212,18 +230,19 @@ def command(
         encode,
         encode_more,
         save_pipeline,
+        write_rows,
         write_scores,
         write_tables,
     )
     from ._atoms_table import check_image, make_task, split_rows
 
     with warnings_on_stderr("Note"):
-        frame = read_table(table, text=texts, encoding=encoding)
-        task = make_task(frame, label, texts, covariates, drop)
+        joined = read_tables(tables, ids, marks, encoding, texts=texts)
+        task = make_task(joined.frame, label, texts, covariates, drop, ids)
     check_image(task, image_shape)
     train, test = split_rows(task, share, seed)
     encoded = encode(task, train, words, None if stop_words == "none" else stop_words)
-    model = SupervisedDictionaryClassifier(
+    atoms = SupervisedDictionaryClassifier(
         components,
         model=kind,
         xi=xi if xi is not None else "topics" if task.texts else "auto",
@@ -239,47 +258,49 @@ def command(
     y = task.y[train]
     held = len(test) > 0
     with warnings_on_stderr("Warning", _words) as warned:
-        model.fit(encoded.X, y)
+        atoms.fit(encoded.X, y)
         X_test = encode_more(encoded, task, test) if held else encoded.X
-        scores = compare(model, encoded, y, X_test, task.y[test] if held else y, seed)
+        scores = compare(atoms, encoded, y, X_test, task.y[test] if held else y, seed)
     absent = np.setdiff1d(y, task.y[test] if held else y)
     notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
-    notes += cancelled(model)
-    for note in notes:
-        click.echo(f"Note: {note}", err=True)
+    notes += cancelled(atoms)
+    for text in notes:
+        note(text)
     summary = {
         "rows": len(task.y),
         "fitted": len(train),
         "held_out": len(test),
-        "classes": [str(c) for c in model.classes_],
+        "classes": [str(c) for c in atoms.classes_],
         "columns": encoded.width,
         "covariates": encoded.names[encoded.width :],
         "components": components,
-        "xi": float(model.xi_),
-        "threshold": float(model.threshold_) if len(model.classes_) == 2 else None,
-        "iterations": int(model.n_iter_),
+        "xi": float(atoms.xi_),
+        "threshold": float(atoms.threshold_) if len(atoms.classes_) == 2 else None,
+        "iterations": int(atoms.n_iter_),
         "seed": seed,
         "scores": scores,
     }
     with directory(out):
-        wrote = [*write_tables(model, encoded, task, out), write_scores(summary, out)]
+        wrote = [*write_tables(atoms, encoded, task, out), write_rows(atoms, encoded, task, test, out)]
+        wrote.append(write_scores(summary, out))
         try:
             with warnings_on_stderr("Note"):
-                wrote += draw(model, encoded, task, image_shape, out)
+                wrote += draw(atoms, encoded, task, image_shape, out)
         except ImportError:
-            click.echo("Note: pictures need matplotlib: pip install 'colspace[plot]'", err=True)
-        if target is not None:
-            save_pipeline(encoded, model, target, task, summary)
-            wrote.append(Path(target))
+            note("pictures need matplotlib: pip install 'colspace[plot]'")
+        if model is not None:
+            about = {**joined.about(), "warnings": [*warned, *notes], "line": given_command()}
+            save_pipeline(encoded, atoms, model, task, summary, about)
+            wrote.append(Path(model))
         if report is not None:
             from ..report import write_report
             from ..report._atoms import atoms_report
 
             page = atoms_report(
-                model,
+                atoms,
                 encoded.X,
                 task.frame,
-                source=Path(table).name,
+                source=joined.source,
                 label=label,
                 names=encoded.names,
                 words=bool(task.texts),
@@ -290,7 +311,8 @@ def command(
             )
             write_report(page, report)
             wrote.append(Path(report))
-    _print(summary, task, model, encoded, wrote, pictured=image_shape is not None)
+    write_json(summary, as_json)
+    _print(console(as_json), summary, task, atoms, encoded, wrote, pictured=image_shape is not None)
 
 
 def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
@@ -311,13 +333,18 @@ def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
 
 
 def _print(
-    summary: dict[str, Any], task: Any, model: Any, encoded: Any, wrote: list[Path], *, pictured: bool
+    screen: Any,
+    summary: dict[str, Any],
+    task: Any,
+    model: Any,
+    encoded: Any,
+    wrote: list[Path],
+    *,
+    pictured: bool,
 ) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
     rows, held = summary["rows"], summary["held_out"]
     scored = f"{held} rows held out" if held else "scores of the rows that were fitted, so they flatter"
     what = "words" if task.texts else "columns"
@@ -340,12 +367,12 @@ def _print(
     for method, values in summary["scores"].items():
         cells = [values.get(column, math.nan) for column in columns]
         table.add_row(method, *("-" if math.isnan(cell) else f"{cell:.3f}" for cell in cells))
-    console.print(table)
+    screen.print(table)
     if not pictured:
-        _print_atoms(console, task, model, encoded)
+        _print_atoms(screen, task, model, encoded)
     chosen = f", threshold {summary['threshold']:.3g}" if two else ""
-    console.print(f"xi {summary['xi']:.3g}{chosen}, {summary['iterations']} iterations")
-    console.print(f"wrote {', '.join(escape(str(path)) for path in wrote)}", soft_wrap=True)
+    screen.print(f"xi {summary['xi']:.3g}{chosen}, {summary['iterations']} iterations")
+    screen.print(f"wrote {', '.join(escape(str(path)) for path in wrote)}", soft_wrap=True)
 
 
 def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option, given_command, report_option
+from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._options import (
+    NumberOr,
+    check_option,
+    drop_option,
+    encoding_option,
+    id_option,
+    na_option,
+    out_option,
+    result_options,
+    tables_argument,
+)
 from ._words import in_options, warnings_on_stderr
-from .reduce import _distinct, _NumberOr
 
 _MOST = 40  # columns in the summary
 
@@ -45,10 +55,6 @@ _PHRASES = (
 )
 
 
-class _WrongUse(click.ClickException):
-    exit_code = 2
-
-
 def _words(text: str) -> str:
     """A message of the library in the words of this command."""
     for pattern, option in _PHRASES:
@@ -69,19 +75,14 @@ def _warnings_in_words() -> Iterator[list[str]]:
 
 
 @click.command("impute")
-@click.argument("table")
-@click.option(
-    "-o",
-    "--out",
-    required=True,
-    help="Write the filled table here (.csv, .tsv, .parquet, - for CSV on stdout).",
-)
+@tables_argument
+@out_option("the filled table", required=True)
 @click.option("--intervals", is_flag=True, help="Add COLUMN__lower and COLUMN__upper for columns with gaps.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option(
     "-r",
     "--rank",
-    type=_NumberOr(int, "auto"),
+    type=NumberOr(int, "auto"),
     default="auto",
     show_default=True,
     help="Number of latent factors.",
@@ -95,14 +96,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
     help="Kind of a column (continuous, ordinal, binary, nominal, count, lower, upper, two-sided, id), or its levels in order as "
     "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
 )
-@click.option(
-    "--na",
-    "marks",
-    multiple=True,
-    callback=_distinct,
-    metavar="VALUE",
-    help="Value that stands for a gap, such as -99 or refused; repeatable.",
-)
+@na_option
 @click.option(
     "--method",
     type=click.Choice(["ep", "paper"]),
@@ -110,20 +104,8 @@ def _warnings_in_words() -> Iterator[list[str]]:
     show_default=True,
     help="Expectation propagation, or the published EM.",
 )
-@click.option(
-    "--id",
-    "ids",
-    multiple=True,
-    callback=_distinct,
-    metavar="COLUMN",
-    help="Column that is neither used nor filled but kept as it is; repeatable.",
-)
-@click.option(
-    "--drop",
-    multiple=True,
-    metavar="PATTERN",
-    help="Leave out columns by name or shell pattern; repeatable.",
-)
+@id_option("Column that is neither used nor filled but kept as it is")
+@drop_option
 @click.option("--clip", is_flag=True, help="Keep filled numbers inside the observed range.")
 @click.option(
     "--draws",
@@ -134,20 +116,14 @@ def _warnings_in_words() -> Iterator[list[str]]:
 @click.option(
     "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
 )
-@click.option(
-    "--check/--no-check",
-    default=True,
-    help="How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample. [default: on]",
+@check_option(
+    "How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample"
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of start and draws."
-)
-@click.option("--save", "saved", metavar="FILE", help="Write the fitted model here (.skops).")
-@report_option
+@result_options("start, draws and hidden cells")
 @encoding_option
-@one_line_errors(_words, _WrongUse)
+@one_line_errors(_words)
 def command(
-    table: str,
+    tables: tuple[str, ...],
     out: str,
     intervals: bool,
     level: float,
@@ -162,15 +138,18 @@ def command(
     max_iter: int,
     check: bool,
     seed: int,
-    saved: str | None,
+    model: str | None,
     report: str | None,
+    as_json: str | None,
+    quiet: bool,
     encoding: str | None,
 ) -> None:
     """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
 
-    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Empty cells, NA, NaN, null,
-    None and N/A are gaps, and what --na names. Ids and free text are kept as they are. What was filled, and how sure it is, is printed on standard error. Cells that are there are written
-    as they are, also those that a spreadsheet would run as a formula.
+    TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
+    for standard input. Several tables are joined on --id, and rows that one of them lacks have gaps there. Empty cells, NA, NaN,
+    null, None and N/A are gaps, and what --na names. Ids and free text are kept as they are. Cells that are there are written as
+    they are, also those that a spreadsheet would run as a formula.
 
     \b
     Example:
@@ -178,19 +157,24 @@ def command(
           --kinds income=low,middle,high --kinds 'q_*=ordinal' --na -99 --intervals
       colspace impute survey.csv --out draw.parquet --draws 20
     """
-    targets = _targets(out, draws, intervals)
+    targets = targets_of(out, draws, intervals)
     check_files(
-        [table], tables=[("--out", target) for target in targets], models=[("--save", saved)], report=report
+        tables,
+        tables=[("--out", target) for target in targets],
+        models=[("--save", model)],
+        report=report,
+        as_json=as_json,
     )
     from .._blocks import parse_columns
     from ..copula import CopulaImputer
     from ..copula._checks import check_share
     from ..io import write_table
-    from ._cells import fit_levels, parse_kinds, read_cells, refuse_mixtures
+    from ._cells import as_written, fit_levels, join_cells, parse_kinds, refuse_mixtures
+    from ._say import note, write_json
 
     check_share("level", level)
     with warnings_on_stderr("Note"):
-        cells = read_cells(table, encoding)
+        joined, cells = join_cells(tables, ids, encoding)
     names = list(cells.values)
     for name in ids:
         parse_columns([name], len(names), names, what="--id")
@@ -213,13 +197,13 @@ def command(
     for clash in [name for name in ends if name in cells.values]:
         msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
         raise ValueError(msg)
-    as_text = not str(targets[0]).lower().endswith((".parquet", ".pq"))
-    if not with_gaps and saved is None and report is None:
+    as_text = as_written(targets[0])
+    if not with_gaps and not any((model, report, as_json)):
         for target in targets:
             write_table(cells.filled(X, as_text=as_text), target)
-        click.echo(f"no gaps: wrote the table as it is to {', '.join(targets)}", err=True)
+        note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
         return
-    model = CopulaImputer(
+    imputer = CopulaImputer(
         rank,
         method=method,
         kinds=kinds or "auto",
@@ -229,10 +213,10 @@ def command(
         verbose=True,
     )
     with _warnings_in_words() as notes:
-        model.fit(X)
-    lower, upper = model.interval(X, level)
-    used = [name for name, kind in zip(X, model.kinds_, strict=True) if kind != "id"]
-    whole = model.transform(X)
+        imputer.fit(X)
+    lower, upper = imputer.interval(X, level)
+    used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
+    whole = imputer.transform(X)
     if draws is None:
         filled = cells.filled(whole[used], as_text=as_text)
         for name in [name for name in with_gaps if name in used] if intervals else ():
@@ -240,25 +224,25 @@ def command(
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
         write_table(filled, targets[0])
     else:
-        for target, drawn in zip(targets, model.sample(X, draws, random_state=seed), strict=True):
+        for target, drawn in zip(targets, imputer.sample(X, draws, random_state=seed), strict=True):
             write_table(cells.filled(drawn[used], as_text=as_text), target)
-    summary = _summary(model, X, lower, upper, level)
+    summary = summary_of(imputer, X, lower, upper, level)
     if check:
         from ..quality import check_imputation
 
-        summary["quality"] = check_imputation(model, X, level=level, random_state=seed).plain()
-    if saved is not None:
+        summary["quality"] = check_imputation(imputer, X, level=level, random_state=seed).plain()
+    if model is not None:
         from ..io import save
 
-        save(model, saved, about=_about(summary, table, seed))
+        save(imputer, model, about=_about(summary, joined.about(), seed, notes))
     if report is not None:
         from ..report import write_report
         from ..report._imputation import imputation_report
 
         page = imputation_report(
-            model,
+            imputer,
             X,
-            source=Path(table).name,
+            source=joined.source,
             summary=summary,
             filled=whole,
             lower=lower,
@@ -268,24 +252,29 @@ def command(
             command=given_command(),
         )
         write_report(page, report)
-    _print_summary(summary, targets, {"model": saved, "report": report})
+    write_json(summary, as_json)
+    _print_summary(summary, targets, {"model": model, "report": report, "JSON": as_json})
 
 
-def _about(summary: dict[str, Any], table: str, seed: int) -> dict[str, Any]:
+def _about(
+    summary: dict[str, Any], tables: dict[str, Any], seed: int, notes: Sequence[str]
+) -> dict[str, Any]:
     """What a saved model says of the fit."""
     told = {
         "command": "impute",
-        "table": Path(table).name,
+        **tables,
         "rows": summary["shape"][0],
         "gaps": sum(row["gaps"] for row in summary["rows"]),
         "kinds": summary["kinds"],
         "factors": summary["rank"],
         "seed": seed,
+        "warnings": list(notes),
+        "line": given_command(),
     }
     return told | ({"hidden_cells": summary["quality"]} if "quality" in summary else {})
 
 
-def _targets(out: str, draws: int | None, intervals: bool) -> list[str]:
+def targets_of(out: str, draws: int | None, intervals: bool) -> list[str]:
     """The files to write."""
     targets = [out]
     if draws is not None:
@@ -305,7 +294,7 @@ def _targets(out: str, draws: int | None, intervals: bool) -> list[str]:
 # ---------------------------------------------------------------------- what was filled
 
 
-def _summary(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
+def summary_of(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
     """The numbers of the summary."""
     import numpy as np
 
@@ -351,14 +340,16 @@ def _floats(column: Any) -> Any:
 
 
 def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from ._say import console as console_of
+    from ._say import print_written
 
     def number(value: float) -> str:
         return f"{value:.2f}" if not math.isnan(value) else "-"
 
-    console = Console(stderr=True, highlight=False)
+    console = console_of(targets[0], others["JSON"])
     rows, (n, p) = summary["rows"], summary["shape"]
     gaps, level = sum(row["gaps"] for row in rows), f"{100 * summary['level']:g} %"
     table = Table(
@@ -397,6 +388,4 @@ def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str
     for target in targets[:1] if targets[0] != "-" else ():
         more = f" to {targets[-1]}" if len(targets) > 1 else ""
         console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)
-    for what, path in others.items():
-        if path is not None:
-            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+    print_written(console, **others)

@@ -6,18 +6,28 @@ from typing import Any
 
 import click
 
+from ._files import check_files
 from ._group import one_line_errors
+from ._options import json_option
+from ._say import write_json
 from ._words import in_options
 
 _SHOWN = 12
-_APART = ("command", "quality", "hidden_cells")  # shown otherwise than as they are
+_APART = (
+    "command",
+    "quality",
+    "hidden_cells",
+    "tables",
+    "warnings",
+    "line",
+)  # shown otherwise than as they are
 
 
 @click.command("info")
 @click.argument("model")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 @one_line_errors(in_options)
-def command(model: str, as_json: bool) -> None:
+def command(model: str, as_json: str | None) -> None:
     """Show what the saved MODEL is: its kind, columns, versions, the rows it was fitted on, and how good it is.
 
     The model itself is not loaded.
@@ -25,10 +35,9 @@ def command(model: str, as_json: bool) -> None:
     from ..io import info
 
     found = info(model)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(found, indent=2))
+    if as_json is not None:
+        check_files([model], as_json=as_json)
+        write_json(found, as_json)
         return
     from rich.console import Console
     from rich.markup import escape
@@ -59,6 +68,9 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
     lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in _APART]
     if isinstance(about.get("hidden_cells"), dict):
         lines.append(str(about["hidden_cells"].get("sentence", "")))
+    lines += [f"warning at the fit: {text}" for text in about.get("warnings", [])]
+    if "line" in about:
+        lines.append(f"fitted by: {about['line']}")
     lines.append(
         f"format {found['format']}, "
         + ", ".join(f"{name} {version}" for name, version in found["versions"].items())

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._files import encoding_option
+from ._files import check_files
 from ._group import one_line_errors
+from ._options import encoding_option, json_option, na_option, tables_argument
+from ._say import write_json
 from ._words import in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -18,12 +20,19 @@ _SHOWN = 5
 
 
 @click.command("look")
-@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@tables_argument
 @click.option("--all", "everything", is_flag=True, help=f"Show all columns, not the first {_MOST}.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@na_option
+@json_option
 @encoding_option
 @one_line_errors(in_options)
-def command(tables: tuple[str, ...], everything: bool, as_json: bool, encoding: str | None) -> None:
+def command(
+    tables: tuple[str, ...],
+    everything: bool,
+    marks: tuple[str, ...],
+    as_json: str | None,
+    encoding: str | None,
+) -> None:
     """Show what each TABLE holds: kinds of columns, ids, gaps and their pattern, copies; and the commands that fit.
 
     \b
@@ -38,18 +47,17 @@ def command(tables: tuple[str, ...], everything: bool, as_json: bool, encoding: 
     if twice:
         msg = f"{twice[0]} is given twice; name each table once"
         raise click.UsageError(msg)
+    check_files(tables, as_json=as_json)
     with warnings_on_stderr("Note"):
-        frames = {path: read_table(path, encoding=encoding) for path in tables}
+        frames = {path: _with_gaps(read_table(path, encoding=encoding), marks) for path in tables}
     profiles = [profile(path, frame) for path, frame in frames.items()]
     advice = advise(profiles, frames)
-    if as_json:
-        import json
-
+    if as_json is not None:
         found = {
             "tables": [p.plain() for p in profiles],
             "advice": [{"why": a.why, "command": a.line} for a in advice],
         }
-        click.echo(json.dumps(found, indent=2))
+        write_json(found, as_json)
         return
     from rich.console import Console
     from rich.markup import escape
@@ -61,6 +69,12 @@ def command(tables: tuple[str, ...], everything: bool, as_json: bool, encoding: 
         console.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
         if each_advice.command:
             console.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+
+
+def _with_gaps(frame: Any, marks: tuple[str, ...]) -> Any:
+    from ._marks import with_gaps
+
+    return with_gaps(frame, marks, list(frame.columns)) if marks else frame
 
 
 def _print(console: Any, table: Profile, most: int) -> None:

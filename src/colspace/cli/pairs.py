@@ -8,11 +8,20 @@ from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option, given_command, report_option
+from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._options import (
+    NumberOr,
+    ParamType,
+    check_option,
+    distinct,
+    encoding_option,
+    na_option,
+    out_option,
+    result_options,
+)
 from ._pairs_tables import entities, links_of, open_tables, similarities
 from ._words import in_options, warnings_on_stderr
-from .reduce import _NumberOr, _ParamType
 
 _SHOWN = 3  # entities whose best partners are printed
 
@@ -35,6 +44,11 @@ _PHRASES = (
     (r"\bof A and Y\b", "of --left and --links"),
     (r"\bof B and Y\b", "of --right and --links"),
     (r"\bA has (\d+) features and B\b", r"--left has \1 features and --right"),
+    (r"^A is (not|zero)", r"--left-similarity is \1"),
+    (r"^B is (not|zero)", r"--right-similarity is \1"),
+    (r"\(([AB]) \+ \1\.T\) / 2", "the mean of the table and its transpose"),
+    (r" \([AB] \+ \S+ \* np\.eye\(\d+\)\)", ""),
+    (r"give colspace\.pairs\.spectral_features\([AB]\) as features", "give features instead"),
     (r"^A (contains|has)\b", r"--left or --predict \1"),
     (r"(, |covariance of )A (has|is)\b", r"\1--left \2"),
     (r"(, |covariance of )B (has|is)\b", r"\1--right \2"),
@@ -49,7 +63,7 @@ def _words(text: str) -> str:
     return in_options(text)
 
 
-class _Widths(_ParamType):
+class _Widths(ParamType):
     """One bandwidth, two with a comma, or auto."""
 
     name = "X|X,X|auto"
@@ -99,8 +113,15 @@ class _Widths(_ParamType):
     "--probability", is_flag=True, help="Add probabilities of a link, calibrated on held-out pairs."
 )
 @click.option(
-    "-o", "--out", required=True, help="Write them here (.csv, .tsv, .parquet, - for CSV on stdout)."
+    "--id",
+    "ids",
+    multiple=True,
+    callback=distinct,
+    metavar="COLUMN",
+    help="Column of ids in tables of entities; repeatable, where they are called otherwise.  [default: the first]",
 )
+@na_option
+@out_option("them", required=True)
 @click.option(
     "--method",
     type=click.Choice(["ridge", "joint"]),
@@ -137,7 +158,7 @@ class _Widths(_ParamType):
 )
 @click.option(
     "--shrinkage",
-    type=_NumberOr(float, "auto"),
+    type=NumberOr(float, "auto"),
     default="auto",
     show_default=True,
     help="Weight of the identity in the correlations of the features; auto tunes.",
@@ -152,13 +173,9 @@ class _Widths(_ParamType):
     show_default=True,
     help="What to do with links that stand twice.",
 )
-@click.option("--no-quality", is_flag=True, help="Do not judge the model on held-out entities.")
-@click.option("--save", "model", metavar="FILE", help="Write the fitted model here (.skops).")
-@report_option
+@check_option("How good the ranks are on entities or links left out, beside rivals")
+@result_options("the folds")
 @encoding_option
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the folds."
-)
 @one_line_errors(_words)
 def command(
     left: str | None,
@@ -171,6 +188,8 @@ def command(
     top: int,
     exclude_known: bool,
     probability: bool,
+    ids: tuple[str, ...],
+    marks: tuple[str, ...],
     out: str,
     method: str,
     components: int | None,
@@ -182,15 +201,18 @@ def command(
     observed: bool,
     drop_unknown: bool,
     duplicates: str,
-    no_quality: bool,
+    check: bool,
+    seed: int,
     model: str | None,
     report: str | None,
+    as_json: str | None,
+    quiet: bool,
     encoding: str | None,
-    seed: int,
 ) -> None:
     """Rank the partners of entities by their features and the links of others.
 
-    Tables are CSV, TSV, Parquet or Arrow files or pipes. Ids are text, and written as they are, also those that a
+    Tables are CSV, TSV, JSON lines, Parquet or Arrow files or pipes, folders or 'patterns' of such files, and one of them may be -
+    for standard input. Ids are text, and written as they are, also those that a
     spreadsheet would run as a formula. Absent links count as zero, so any list of links will do. What is found is
     judged on entities left out, beside popularity, nearest neighbours and, for further links, a factorisation.
 
@@ -207,19 +229,24 @@ def command(
         "--links": links,
         "--predict": new,
     }
-    check_files(list(given.values()), tables=[("--out", out)], models=[("--save", model)], report=report)
+    check_files(
+        list(given.values()),
+        tables=[("--out", out)],
+        models=[("--save", model)],
+        report=report,
+        as_json=as_json,
+    )
     from ..io import save, write_table
-    from ..io._tables import check_encoding
     from ..pairs import link_matrix
     from ..pairs._features import check_features
+    from ._say import note, write_json
 
-    sources = open_tables(given)
-    check_encoding(list(sources.values()), encoding)
     with warnings_on_stderr("Note"):
-        A, B, wanted, metric = _sides(sources, encoding)
-        ids, scores = links_of(sources["--links"], encoding)
+        sources = open_tables(given, ids, marks, encoding)
+        A, B, wanted, metric = _sides(sources)
+        ends, scores = links_of(sources["--links"])
         Y = link_matrix(
-            *ids,
+            *ends,
             scores,
             left_ids=list(A.index),
             right_ids=list(B.index),
@@ -244,19 +271,19 @@ def command(
     mask = "observed" if observed else None
     with warnings_on_stderr("Warning", _words) as notes:
         estimator.fit(A, B, Y, mask)
-        quality = None if no_quality else _quality(estimator, A, B, Y, mask, min(top, len(B)))
+        quality = None if not check else _quality(estimator, A, B, Y, mask, min(top, len(B)))
     if top > len(B):
-        click.echo(
-            f"Note: --top {top} is more than the {len(B)} right entities; all of them are ranked", err=True
-        )
+        note(f"--top {top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = estimator.rank(wanted, k=min(top, len(B)), exclude_known=exclude_known)
     names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
     fixed = ("rank", "score", "known", "probability")
     if not any(name in fixed or name.startswith("Unnamed: ") for name in names.values()):
         ranked = ranked.rename(columns=names)
     write_table(ranked, out)
+    about = _about(links, A, metric, Y, target, quality, seed)
     if model is not None:
-        save(estimator, model, about=_about(links, A, metric, Y, target, quality, seed))
+        told = {"warnings": list(notes), "line": given_command(), "settings": _settings(estimator)}
+        save(estimator, model, about=about | told)
     if report is not None:
         from ..report import write_report
         from ..report._partners import partners_report
@@ -273,10 +300,10 @@ def command(
             command=given_command(),
         )
         write_report(page, report)
+    write_json(about | {"settings": _settings(estimator)}, as_json)
     count = len(A if wanted is None else wanted)
-    _print_report(estimator, Y, ranked, count, out, model, quality, min(top, len(B)))
-    if report is not None:
-        click.echo(f"wrote report to {report}", err=out == "-")
+    files = {"partners": out, "model": model, "report": report, "JSON": as_json}
+    _print_report(estimator, Y, ranked, count, quality, min(top, len(B)), files)
 
 
 def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int) -> dict[str, Any]:
@@ -301,7 +328,7 @@ def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, s
     return told
 
 
-def _sides(sources: dict[str, Any], encoding: str | None) -> tuple[Any, Any, Any, Any]:
+def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """Tables of both sides and of the entities to rank, and their metrics."""
     found, metric = {}, {}
     for side in ("left", "right"):
@@ -312,14 +339,14 @@ def _sides(sources: dict[str, Any], encoding: str | None) -> tuple[Any, Any, Any
         metric[side] = "precomputed" if given in sources else "gaussian"
         read = similarities if given in sources else entities
         what = given if given in sources else features
-        found[side] = read(sources[what], what, encoding)
+        found[side] = read(sources[what])
     wanted = None
     if "--predict" in sources:
         like = found["left"]
         if metric["left"] == "precomputed":
-            wanted = similarities(sources["--predict"], "--predict", encoding, like.index)
+            wanted = similarities(sources["--predict"], like.index)
         else:
-            wanted = entities(sources["--predict"], "--predict", encoding, like)
+            wanted = entities(sources["--predict"], like)
     return found["left"], found["right"], wanted, metric
 
 
@@ -396,13 +423,15 @@ def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
 
 
 def _print_report(
-    estimator: Any, Y: Any, ranked: Any, n: int, out: str, model: str | None, quality: Any, top: int
+    estimator: Any, Y: Any, ranked: Any, n: int, quality: Any, top: int, files: dict[str, str | None]
 ) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(stderr=out == "-", highlight=False)
+    from ._say import console as console_of
+    from ._say import print_written
+
+    console = console_of(files["partners"], files["JSON"])
     share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
     console.print(
         f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {_settings(estimator)}"
@@ -424,9 +453,7 @@ def _print_report(
         cells = [f"{p} {s:.3g}" for p, s in zip(best[second], best["score"], strict=True)]
         table.add_row(escape(str(name)), escape(", ".join(cells)))
     console.print(table)
-    for what, path in (("partners", out if out != "-" else None), ("model", model)):
-        if path is not None:
-            console.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+    print_written(console, **files)
 
 
 def _settings(estimator: Any) -> str:
@@ -444,4 +471,5 @@ def _settings(estimator: Any) -> str:
     a, b = (estimator.alpha_[side] for side in ("left", "right"))
     shares = [estimator.profile_[side] for side in ("left", "right")]
     profiles = f", links' own kernel {shares[0]:g} and {shares[1]:g}" if any(shares) else ""
-    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}"
+    signs = ", positive weights only" if any(estimator.positive_.values()) else ""
+    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}{signs}"

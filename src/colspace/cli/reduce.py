@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ._files import check_files, encoding_option, given_command, report_option
+from ._files import check_files, given_command
 from ._group import one_line_errors
-from ._words import in_options, warnings_on_stderr
-
-if TYPE_CHECKING:
-    _ParamType = click.ParamType[Any]  # generic from click 8.4 on
-else:
-    _ParamType = click.ParamType
-
-
-class _NumberOr(_ParamType):
-    """A number, or one of a few words."""
-
-    def __init__(self, number: type[int | float], *words: str) -> None:
-        self.number = number
-        self.words = words
-        self.name = "|".join(["N" if number is int else "X", *words])
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value in self.words or isinstance(value, self.number):
-            return value
-        try:
-            return self.number(value)
-        except ValueError:
-            kind = "a whole number" if self.number is int else "a number"
-            self.fail(f"{value!r} is neither {kind} nor one of {', '.join(self.words)}", param, ctx)
+from ._options import (
+    NumberOr,
+    check_option,
+    distinct,
+    drop_option,
+    encoding_option,
+    id_option,
+    na_option,
+    out_option,
+    result_options,
+    tables_argument,
+)
+from ._reduce_fit import Task
+from ._words import in_options
 
 
 def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -40,7 +29,7 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     for text in given:
         name, equals, pattern = text.partition("=")
         if not (name and equals and pattern):
-            msg = f"{text!r} is not of the form NAME=PATTERN, e.g. genes=g_*"
+            msg = f"{text!r} is not of the form NAME=COLUMNS, e.g. genes=g_*"
             raise click.BadParameter(msg, ctx=ctx, param=param)
         if name == "drop":
             msg = "a block cannot be called 'drop'; use --drop-rest to leave out columns in no block"
@@ -49,28 +38,20 @@ def _parse_blocks(ctx: click.Context, param: click.Parameter, given: tuple[str, 
     return blocks
 
 
-def _distinct(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    twice = [name for name in dict.fromkeys(given) if given.count(name) > 1]
-    if twice:
-        msg = f"{twice[0]!r} is given twice; name each column once"
-        raise click.BadParameter(msg, ctx=ctx, param=param)
-    return given
-
-
 def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> str | tuple[str, ...]:
     names = tuple(name.strip() for name in given.split(","))
     return names[0] if len(names) == 1 else names
 
 
 @click.command("reduce")
-@click.argument("table")
+@tables_argument
 @click.option(
     "-y",
     "--response",
     "responses",
     multiple=True,
     required=True,
-    callback=_distinct,
+    callback=distinct,
     metavar="COLUMN",
     help="Response column, numbers or class labels; repeatable.",
 )
@@ -84,29 +65,18 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     "blocks",
     multiple=True,
     callback=_parse_blocks,
-    metavar="NAME=PATTERN",
-    help="A block of columns by name or shell pattern, e.g. genes=g_*; repeatable, also for one block. "
-    "Without any, all columns are one block.",
+    metavar="NAME=COLUMNS",
+    help="A block of columns: a name, a range as in diet=a:f, or a pattern as in genes=g_*; repeatable, also for one block. "
+    "Without any, every table is a block.",
 )
 @click.option("--drop-rest", is_flag=True, help="Leave out columns that are in no block.")
-@click.option(
-    "--drop",
-    multiple=True,
-    metavar="PATTERN",
-    help="Leave out columns by name or shell pattern; repeatable.",
-)
-@click.option(
-    "--id",
-    "ids",
-    multiple=True,
-    callback=_distinct,
-    metavar="COLUMN",
-    help="Column that is not reduced but carried into --out, to join rows back; repeatable.",
-)
+@drop_option
+@id_option("Column that is not reduced but carried into --out")
+@na_option
 @click.option(
     "-r",
     "--components",
-    type=_NumberOr(int, "auto", "moments", "threshold"),
+    type=NumberOr(int, "auto", "moments", "threshold"),
     default="2",
     show_default=True,
     help="Directions per block: a number; auto, the least that reads the response on rows left out as well as the best; moments, the "
@@ -151,14 +121,14 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option(
     "--shrinkage",
-    type=_NumberOr(float, "auto"),
+    type=NumberOr(float, "auto"),
     help="Weight of the identity in the correlations of published moments, 0 to 1; auto is Ledoit-Wolf. Without it, as little as the "
     "numbers allow.",
 )
 @click.option(
     "--select",
     "selected",
-    type=_NumberOr(int, "auto", "threshold"),
+    type=NumberOr(int, "auto", "threshold"),
     help="Columns to keep per block; needs --whiten diagonal or none.",
 )
 @click.option(
@@ -169,30 +139,15 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     help="exact forms the moments, the others sketch them; auto is exact up to 4,000 columns.",
 )
 @click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
-@click.option(
-    "--check/--no-check",
-    default=True,
-    help="How well y is read on rows left out, beside PCA, PLS, ridge and all columns; of more than 5,000 rows a sample. [default: on]",
+@check_option(
+    "How well y is read on rows left out, beside PCA, PLS, ridge and all columns; of more than 5,000 rows a sample"
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Seed of samples, sketches, permutations and folds.",
-)
-@click.option(
-    "-o",
-    "--out",
-    help="Write the ids, the embedding and the responses here (.csv, .tsv, .parquet, - for stdout).",
-)
-@click.option("--save", "model", metavar="FILE", help="Write the fitted model here (.skops).")
-@report_option
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@out_option("the ids, the embedding and the responses")
+@result_options("samples, sketches, permutations and folds")
 @encoding_option
 @one_line_errors(in_options)
 def command(
-    table: str,
+    tables: tuple[str, ...],
     responses: tuple[str, ...],
     rank_response: bool,
     labels: bool,
@@ -200,6 +155,7 @@ def command(
     drop_rest: bool,
     drop: tuple[str, ...],
     ids: tuple[str, ...],
+    marks: tuple[str, ...],
     components: Any,
     method: str,
     order: str,
@@ -215,24 +171,93 @@ def command(
     out: str | None,
     model: str | None,
     report: str | None,
-    as_json: bool,
+    as_json: str | None,
+    quiet: bool,
     encoding: str | None,
 ) -> None:
     """Find the directions of TABLE that matter for a response, block by block.
 
-    TABLE is a CSV, TSV, Parquet or Arrow file or pipe, or - for one of these on standard input. Cells of --id columns are
-    written as they are, also those that a spreadsheet would run as a formula.
+    TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
+    for standard input. Several tables are joined on --id, and each is a block. Cells of --id columns are written as they are,
+    also those that a spreadsheet would run as a formula.
 
     \b
     Example:
       colspace reduce patients.csv --response outcome \\
-          --block genes='g_*' --block diet='d_*' --out embedding.parquet
+          --block genes='g_*' --block diet=fat:sugar --out embedding.parquet
+      colspace reduce genes.csv proteins.csv clinic.csv --id patient --response outcome --report page.html
       colspace reduce cells.csv --response type --method stein --components 5
     """
     _check_method(method, blocks, components)
-    if as_json and out == "-":
-        msg = "--json and --out - both write to standard output; choose one"
-        raise click.UsageError(msg)
+    _check_uses(responses, ids, blocks, rank_response=rank_response, labels=labels, drop_rest=drop_rest)
+    check_files(tables, tables=[("--out", out)], models=[("--save", model)], report=report, as_json=as_json)
+    from ..io import save
+    from ._report import about_of, print_report, report_of
+    from ._say import write_json
+
+    options = {
+        "n_components": components,
+        "response": "rank" if rank_response else "labels" if labels else None,
+        "random_state": seed,
+    }
+    estimator: Any
+    if method == "stein":
+        from ..reduction import SteinReduction
+
+        estimator = SteinReduction(
+            **options, order=order if order == "both" else int(order), score_model=score
+        )
+    else:
+        from ..reduction import JointReduction
+
+        estimator = JointReduction(
+            **options,
+            blocks=blocks or None,
+            moments=moments,
+            whiten=None if whiten == "none" else whiten,
+            shrinkage=shrinkage,
+            solver=solver,
+            n_selected=selected,
+        )
+    task = Task(tables, responses, ids, drop, blocks, drop_rest, marks, encoding)
+    parts, joined, test, notes = task.fit(estimator, out, rank_test=rank_test, seed=seed)
+    found = report_of(estimator, parts, test)
+    if check:
+        from ._check import quality_of
+
+        found["quality"] = quality_of(estimator, parts, getattr(estimator, "blocks", None), seed)
+    if model is not None:
+        save(estimator, model, about=about_of(found, joined.about(), seed, notes, given_command()))
+    if report is not None:
+        from ..report import write_report
+        from ..report._reduction import reduction_report
+
+        page = reduction_report(
+            estimator,
+            parts.X,
+            parts.y,
+            source=joined.source,
+            quality=found.get("quality"),
+            rank_test=found.get("rank_test"),
+            notes=notes,
+            command=given_command(),
+            seed=seed,
+        )
+        write_report(page, report)
+    write_json(found, as_json)
+    print_report(found, out=out, model=model, page=report, as_json=as_json)
+
+
+def _check_uses(
+    responses: tuple[str, ...],
+    ids: tuple[str, ...],
+    blocks: dict[str, list[str]],
+    *,
+    rank_response: bool,
+    labels: bool,
+    drop_rest: bool,
+) -> None:
+    """Refuse options that contradict each other."""
     if drop_rest and not blocks:
         msg = "--drop-rest leaves out columns that are in no block, so it needs --block; see also --drop"
         raise click.UsageError(msg)
@@ -243,75 +268,6 @@ def command(
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)
-    check_files([table], tables=[("--out", out)], models=[("--save", model)], report=report)
-    from ..io import read_table, save, write_table
-    from ..reduction import JointReduction, SteinReduction
-    from ._report import about_of, print_report, report_of
-    from ._table import split_table
-
-    with warnings_on_stderr("Note"):
-        frame = read_table(table, text=ids, encoding=encoding)
-    parts = split_table(frame, responses, ids, drop, blocks, drop_rest, unlabelled=method == "stein")
-    response = "rank" if rank_response else "labels" if labels else None
-    estimator: Any
-    if method == "stein":
-        estimator = SteinReduction(
-            components,
-            order=order if order == "both" else int(order),
-            score_model=score,
-            response=response,
-            random_state=seed,
-        )
-    else:
-        estimator = JointReduction(
-            components,
-            blocks=blocks or None,
-            moments=moments,
-            whiten=None if whiten == "none" else whiten,
-            shrinkage=shrinkage,
-            solver=solver,
-            n_selected=selected,
-            response=response,
-            random_state=seed,
-        )
-    with warnings_on_stderr("Warning") as notes:
-        estimator.fit(parts.X, parts.y)
-        test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
-    if out is not None:
-        write_table(parts.with_embedding(estimator), out)
-    if out == "-" and model is None and report is None:
-        return
-    found = report_of(estimator, parts, test)
-    if check:
-        from ._check import quality_of
-
-        found["quality"] = quality_of(estimator, parts, blocks, seed)
-    if model is not None:
-        save(estimator, model, about=about_of(found, table, seed))
-    if report is not None:
-        from ..report import write_report
-        from ..report._reduction import reduction_report
-
-        page = reduction_report(
-            estimator,
-            parts.X,
-            parts.y,
-            source=Path(table).name,
-            quality=found.get("quality"),
-            rank_test=found.get("rank_test"),
-            notes=notes,
-            command=given_command(),
-            seed=seed,
-        )
-        write_report(page, report)
-    if out == "-":
-        return
-    if as_json:
-        import json
-
-        click.echo(json.dumps(found, indent=2))
-    else:
-        print_report(found, out, model, report)
 
 
 #: Options that one method has and the other has not, by parameter name.

@@ -29,7 +29,7 @@ _FILE_WIDTH = 160  # of tables that go to a file or a pipe
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
 )
-@one_line_errors()
+@one_line_errors(whole=False)
 def command(name: str | None, everything: bool, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.
 
@@ -70,9 +70,10 @@ def command(name: str | None, everything: bool, quick: bool, out: Path, seed: in
 def _run_all(console: Any, out: Path, *, quick: bool, seed: int) -> None:
     from ..experiments import EXPERIMENTS
     from ..experiments._book import Outcome, run_all, write_book
+    from ..experiments._claims import PAPERS
 
     names = [f"{name}{ending}" for name in EXPERIMENTS for ending in (".csv", ".png", ".json")]
-    check_files([], folder=out, names=(*names, "index.md"))
+    check_files([], folder=out, names=(*names, "index.md", *(f"paper-{number}.md" for number in PAPERS)))
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -18,7 +18,7 @@ from .._containers import whole_frame
 from .._progress import track
 from .._random import generator
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._sklearn_compat import Interval, StrOptions, _fit_context, for_output, whole
 from .._validation import check_weights
 from ._bend import may_bend
 from ._checks import check_rank, check_share, is_number, tolerance
@@ -42,12 +42,13 @@ from ._predict import (
     within,
 )
 from ._score import hidden_score
+from ._summary import CopulaSummary
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
 
 Array = NDArray[np.float64]
 
 
-class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     r"""Fill the gaps of a table of any mixture of kinds by a low-rank Gaussian copula.
 
     Every column is a monotone function of a latent normal one, and those share a few factors:
@@ -354,7 +355,7 @@ class CopulaImputer(LevelsMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         found = self._whole(impute(self._part(values), self._point, clip=self.clip), values)
         for law in self._levels(values):
             found[law.rows, law.group.column] = law.value
-        return decode_table(found, X, layout)
+        return for_output(self, decode_table(found, X, layout))
 
     def mean(self, X: Any) -> Any:
         """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.

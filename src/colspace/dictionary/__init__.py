@@ -1,11 +1,11 @@
 """Supervised dictionary learning: atoms that rebuild a table and predict its labels."""
 
-from ._base import XiPath
 from ._classifier import SupervisedDictionaryClassifier
-from ._classifier_cv import SupervisedDictionaryClassifierCV
+from ._cv import SupervisedDictionaryClassifierCV, SupervisedDictionaryRegressorCV
 from ._losses import Multinomial
 from ._regions import Radius
 from ._regressor import SupervisedDictionaryRegressor
+from ._setup import XiPath
 
 __all__ = [
     "Multinomial",
@@ -13,5 +13,6 @@ __all__ = [
     "SupervisedDictionaryClassifier",
     "SupervisedDictionaryClassifierCV",
     "SupervisedDictionaryRegressor",
+    "SupervisedDictionaryRegressorCV",
     "XiPath",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,11 @@ from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
 from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, over_rows, projections, rebuilding
-from ._regions import Radius
+from ._regions import Radius, check_bounds
 from ._remote import Prepare, Target, code_sums, lazily, remote_problem
+from ._setup import Setup, XiPath, keep
 from ._stability import bootstrap_stability
+from ._summary import DictionarySummary
 from ._tables import (
     check_kept,
     check_range,
@@ -44,33 +46,9 @@ _CODE_RIDGE = 0.001  # of the activations (feature)
 _TOPICS = 10.0  # times the automatic xi
 
 
-@dataclass(frozen=True)
-class XiPath:
-    """Fits over a grid of xi, each begun at the one before.
-
-    ``reconstruction_error`` is ||X - H W'||^2 / ||X||^2, ``label_loss`` the mean loss of the labels, ``score`` that of the
-    estimator, all on the rows of the fit.
-    """
-
-    xi: Array
-    reconstruction_error: Array
-    label_loss: Array
-    score: Array
-    models: tuple[Any, ...]
-
-
-class Setup(NamedTuple):
-    """What is fitted: the checked table, y and weights, and the problem, in which y is (y - shift) / sqrt(unit)."""
-
-    table: Any
-    y: NDArray[Any]
-    weight: Array | None
-    problem: Problem
-    unit: float = 1.0
-    shift: Array | float = 0.0
-
-
-class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class SupervisedDictionary(
+    DictionarySummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+):
     """Atoms that rebuild rows and predict; see the two estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -81,11 +59,13 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         "positive": ["boolean"],
         "l1": [Interval(Real, 0, None, closed="left")],
         "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "apart": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "covariates": "no_validation",
         "fit_intercept": ["boolean"],
         "coding": [StrOptions({"refit", "plain", "labels"})],
-        "dictionary_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "bounds": [dict, None],
         "radius": [Radius, None],
+        "step": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [whole(1)],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_bootstraps": [whole(0)],
@@ -93,18 +73,20 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         "verbose": ["boolean"],
     }
 
-    n_components: int
+    n_components: Any
     model: Any
     solver: str
     xi: Any
     positive: bool
     l1: float
     l2: Any
+    apart: Any
     covariates: Any
     fit_intercept: bool
     coding: str
-    dictionary_norm: float | None
+    bounds: Any
     radius: Radius | None
+    step: float | None
     max_iter: int
     tol: float
     n_bootstraps: int
@@ -114,6 +96,31 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     components_: NDArray[Any]
     _state: State
     _coefficients: tuple[Array, Array, Array]
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        model: str = "filter",
+        solver: str = "auto",
+        xi: float | str = "auto",
+        positive: bool = False,
+        l1: float = 0.0,
+        l2: float | str = "auto",
+        apart: float | str = "auto",
+        covariates: Any = None,
+        fit_intercept: bool = True,
+        coding: str = "refit",
+        bounds: Any = None,
+        radius: Any = None,
+        step: float | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        n_bootstraps: int = 0,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        keep(self, locals())
 
     # ------------------------------------------------------------------ columns
 
@@ -157,7 +164,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     @property
     def _by_sums(self) -> bool:
         """Whether a Dask table is fitted by sums over its rows alone: codes must have a closed form."""
-        bounded = self.l1 > 0 or self.dictionary_norm is not None or self.radius is not None
+        bounded = self.l1 > 0 or self.bounds or self.radius is not None or self.step is not None
         rebuilt = isinstance(self.xi, str) or self.xi > 0
         return self.model == "filter" and self.solver in ("auto", "lbfgs") and not bounded and rebuilt
 
@@ -200,7 +207,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         unit: float = 1.0,
     ) -> Problem:
         """The problem, divided by ``unit``, with its automatic terms; ``null_loss`` is that of a constant prediction."""
-        self._check_coding()
+        self._check_settings()
         X, Z = self._columns(X)
         if Z.shape[1]:
             self._warn_copies(copied_columns(X, Z))
@@ -219,10 +226,21 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         )
         return self._with_terms(problem, null_loss, unit)
 
-    def _check_coding(self) -> None:
+    def _check_settings(self) -> None:
+        check_bounds(self.bounds)
         if self.model == "filter" and self.coding != "refit":
             msg = f"coding={self.coding!r} is a setting of model='feature'; leave it at 'refit' for model='filter'"
             raise ValueError(msg)
+        if self.apart != "auto" and self.apart > 0:
+            if not self.positive:
+                msg = (
+                    f"apart={self.apart:g} is for nonnegative atoms: free ones can be turned without any change of the fit. "
+                    "Remedies: positive=True, or apart='auto'"
+                )
+                raise ValueError(msg)
+            if self.l2 == 0:
+                msg = f"apart={self.apart:g} is a share of the ridge, and l2=0 is none; give l2 > 0, or apart='auto'"
+                raise ValueError(msg)
 
     def _remote_problem(
         self,
@@ -234,7 +252,7 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         unit: float = 1.0,
     ) -> Problem:
         """The problem of X, y and weights of which X is a Dask collection, fitted where its rows are."""
-        self._check_coding()
+        self._check_settings()
         prepare = Prepare(self.dictionary_columns_, self.covariate_columns_, target)
         problem = remote_problem(
             arrays,
@@ -271,17 +289,27 @@ class SupervisedDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     @property
     def _apart(self) -> float:
-        return _APART if self.positive else 0.0
+        if self.apart == "auto":
+            return _APART if self.positive else 0.0
+        return float(self.apart)
+
+    @property
+    def _as_published(self) -> bool:
+        """Whether blocks, bounds and steps are to be those of the problem as it is written, in the units of y."""
+        return (
+            bool(self.bounds) or self.step is not None or (self.radius is not None and self.radius.absolute)
+        )
 
     def _options(self) -> Options:
         return Options(
             self.n_components,
             self.positive,
             self.solver,
-            self.dictionary_norm,
-            self.radius,
             float(self.tol),
             int(self.max_iter),
+            check_bounds(self.bounds),
+            self.radius,
+            None if self.step is None else float(self.step),
         )
 
     def _solve(self, problem: Problem, start: State | None) -> Solution:

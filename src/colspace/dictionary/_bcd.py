@@ -29,17 +29,17 @@ _PASSES_OF_ATOMS, _PASSES_OF_CODES = 6, 2  # of nonnegative blocks that the labe
 class Sweeps:
     """A state with what its blocks share: X W, activations, Gram matrices; one block moves at a time.
 
-    Inside, the labels see centred columns and whitened covariates where the covariates' set is the whole space.
+    Inside, the labels see centred columns and whitened covariates where the covariates' set is the whole space, unless ``plain``.
     """
 
-    def __init__(self, problem: Problem, start: State, regions: Regions) -> None:
+    def __init__(self, problem: Problem, start: State, regions: Regions, plain: bool = False) -> None:
         self.problem, self.regions = problem, regions
         self.W, self.H, self.B = (np.ascontiguousarray(x) for x in start[:3])
         q, total = problem.Z.shape[1], float(problem.label_weight.sum())
         self.uniform = bool(np.all(problem.weight == 1.0))
         self.unweighted = bool(np.all(problem.label_weight == 1.0))
         self.filter = problem.model == "filter"
-        self.free = free = regions.covariates == Region()
+        self.free = free = regions.covariates == Region() and not plain
         self.white = whitener(problem) if free else Whitener(np.zeros(q), np.ones(q), 1.0)
         if self.filter:
             self.mean = column_means(problem) if free else np.zeros(problem.X.shape[1])
@@ -306,12 +306,14 @@ def solve_bcd(
 ) -> Solution:
     """Sweeps over W, B, G (with the intercept) and H, each block by ``n_inner`` projected-gradient steps.
 
-    In sweep k a block moves at most r_k times its norm at the start (``radius`` None: freely). Ends when L falls by less
-    than ``tol`` of itself and no block was held by its radius.
+    In sweep k a block moves at most r_k times its norm at the start, or r_k if that is absolute (``radius`` None: freely).
+    Ends when L falls by less than ``tol`` of itself and no block was held by its radius.
     """
     _check_start(problem, start, regions)
-    sweeps = Sweeps(problem, start, regions)
-    sizes = [max(1.0, float(np.linalg.norm(x))) for x in (sweeps.W, sweeps.B, sweeps.x, sweeps.H)]
+    absolute = radius is not None and radius.absolute
+    sweeps = Sweeps(problem, start, regions, plain=absolute)
+    blocks = sweeps.W, sweeps.B, sweeps.x, sweeps.H
+    sizes = [1.0 if absolute else max(1.0, float(np.linalg.norm(x))) for x in blocks]
     steps = [1.0] * 4
     history = [sweeps.value()]
     for k in range(1, max_iter + 1):

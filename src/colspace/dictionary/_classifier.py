@@ -18,7 +18,7 @@ from .._containers import as_column
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
 from .._validation import check_table, check_weights, table_dtype
-from ._base import Setup, SupervisedDictionary
+from ._base import SupervisedDictionary
 from ._label_codes import label_codes
 from ._labels import (
     LabelTarget,
@@ -34,6 +34,7 @@ from ._labels import (
 from ._losses import Array, Logistic, Loss, Multinomial, one_hot
 from ._objective import State
 from ._remote import beside
+from ._setup import Setup, keep
 from ._tables import check_kept
 from ._thresholds import best_threshold
 
@@ -48,7 +49,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     .. math:: \sum_i -\log g_{y_i}(a_i) + \xi \|x_i - W h_i\|^2 + \lambda_1 \|h_i\|_1 + \lambda_2 (R + \|G\|^2),
 
     :math:`g_j = e^{a_j} / (1 + \sum_k e^{a_k})`, :math:`R = \|WB\|^2` (filter) or :math:`\|HB\|^2` (feature); with nonnegative
-    atoms a tenth of R is :math:`\sum_k \|w_k\|^2 \|b_k\|^2`, so that like atoms do not cancel each other.
+    atoms a tenth of R (``apart``) is :math:`\sum_k \|w_k\|^2 \|b_k\|^2`, so that like atoms do not cancel each other.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         Labels from the row seen through the atoms, or from its codes.
     solver : {"auto", "lbfgs", "bcd", "lpgd"}, default="auto"
         Quasi-Newton (codes eliminated in the filter model), block coordinate descent, or projected gradient on low-rank
-        products (``positive=False`` alone). "auto" is "bcd" for nonnegative atoms, a sparse X of 100,000 entries or a bounded
-        dictionary, else "lbfgs", as for a Dask table.
+        products (``positive=False`` alone). "auto" is "bcd" for nonnegative atoms, a sparse X of 100,000 entries, bounds or a radius,
+        "lpgd" with ``step`` or a bound of "products", else "lbfgs", as for a Dask table.
     xi : "auto", "topics" or float >= 0, default="auto"
         Weight of rebuilding. "auto" makes both terms equal for a model that knows nothing:
         log(n_classes) / mean of ||x||^2. "topics" is ten times that: atoms that hang together, for texts.
@@ -68,6 +69,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         Price of codes; it needs a bounded dictionary.
     l2 : "auto" or float >= 0, default="auto"
         Ridge. "auto": 0.01 mean of ||x - mean x||^2 (filter; about 0 without an intercept), 0.001 (feature).
+    apart : "auto" or float between 0 and 1, default="auto"
+        Share of R in which atoms stand one by one: "auto" is a tenth for nonnegative atoms, else 0, the published ridge.
     covariates : columns of X that skip the dictionary, default=None
         Names, positions, a slice or a mask.
     class_weight : "balanced", dict or None, default=None
@@ -82,10 +85,14 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     coding : {"refit", "plain", "labels"}, default="refit"
         How the feature model predicts new rows, whose labels cannot help to code them. "refit": coefficients fitted again
         to codes made without labels; "plain": the joint coefficients; "labels": the label whose own best code costs least.
-    dictionary_norm : float or None, default=None
-        Bound on ||W||_F (solver "bcd"); None is no bound, or sqrt(n_components) with ``l1``.
+    bounds : dict or None, default=None
+        Largest Frobenius norms, by name: "dictionary" W, "codes" H, "coefficients" B (solver "bcd"), "covariates" G with the
+        intercept below it (both solvers), "products", W'[B, H'] or H'[B, W'] (solver "lpgd"). With ``l1`` the dictionary is
+        bounded by sqrt(n_components) if nothing else is said.
     radius : Radius or None, default=None
         How far the blocks of solver "bcd" may move in sweep k; None: freely.
+    step : float or None, default=None
+        Length of all steps of solver "lpgd"; None is that of the theorem where it holds, else back-tracked.
     max_iter : int, default=1000
     tol : float, default=1e-5
         Relative fall of the objective at which a solver stops.
@@ -98,7 +105,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     Attributes
     ----------
     components_ : ndarray (n_components, n_dictionary_columns)
-        Atoms, by decreasing energy of their codes; of length one, unless the dictionary is bounded.
+        Atoms, of length one and by decreasing energy of their codes; as the solver leaves them with ``bounds``, ``l1``, ``step`` or
+        an absolute radius.
     coef_ : ndarray (1, n_components), or (n_classes, n_components) with zeros for the first class, the reference
     covariate_coef_ : ndarray, the same for covariates
     intercept_ : ndarray (1,) or (n_classes,)
@@ -139,6 +147,11 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         "score_function": [StrOptions({"exp"}), Multinomial],
     }
 
+    class_weight: Any
+    threshold: Any
+    threshold_cv: Any
+    score_function: Any
+
     def __init__(
         self,
         n_components: int = 2,
@@ -149,6 +162,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         positive: bool = False,
         l1: float = 0.0,
         l2: float | str = "auto",
+        apart: float | str = "auto",
         covariates: Any = None,
         class_weight: Any = None,
         fit_intercept: bool = True,
@@ -156,35 +170,16 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         threshold_cv: Any = None,
         score_function: Any = "exp",
         coding: str = "refit",
-        dictionary_norm: float | None = None,
+        bounds: Any = None,
         radius: Any = None,
+        step: float | None = None,
         max_iter: int = 1000,
         tol: float = 1e-5,
         n_bootstraps: int = 0,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.model = model
-        self.solver = solver
-        self.xi = xi
-        self.positive = positive
-        self.l1 = l1
-        self.l2 = l2
-        self.covariates = covariates
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.threshold = threshold
-        self.threshold_cv = threshold_cv
-        self.score_function = score_function
-        self.coding = coding
-        self.dictionary_norm = dictionary_norm
-        self.radius = radius
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_bootstraps = n_bootstraps
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -214,16 +209,12 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         label_weight = class_weights(self.class_weight, classes, codes, weight)
         if is_dask(table):
             check_kept(table, self._kept_per_row(len(classes) - 1), self._why_kept)
+        null_loss = float(np.log(len(classes)))
         problem = self._problem(
-            table,
-            one_hot(codes, len(classes)),
-            self._loss(),
-            float(np.log(len(classes))),
-            weight,
-            label_weight,
+            table, one_hot(codes, len(classes)), self._loss(), null_loss, weight, label_weight
         )
         self.classes_ = classes
-        return Setup(table, labels, weight, problem)
+        return Setup(table, labels, weight, problem, null_loss)
 
     def _remote_setup(self, table: Any, y: Any, sample_weight: Any) -> Setup:
         """The problem of a Dask table, whose labels are encoded where they are."""
@@ -243,15 +234,10 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         self._check_classes(counts.labels)
         each = each_class(self.class_weight, counts.labels, counts.weight)
         self.classes_ = counts.labels
-        n_outputs = len(counts.labels) - 1
-        problem = self._remote_problem(
-            arrays,
-            LabelTarget(counts.labels, each),
-            n_outputs,
-            self._loss(),
-            float(np.log(n_outputs + 1)),
-        )
-        return Setup(table, np.zeros(0), None, problem)
+        n_outputs, null_loss = len(counts.labels) - 1, float(np.log(len(counts.labels)))
+        target = LabelTarget(counts.labels, each)
+        problem = self._remote_problem(arrays, target, n_outputs, self._loss(), null_loss)
+        return Setup(table, np.zeros(0), None, problem, null_loss)
 
     def _check_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:

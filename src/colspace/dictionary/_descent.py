@@ -31,14 +31,17 @@ class Labels:
     k: Array
 
 
+def _weights(rows: Array | None) -> Array | None:
+    """Weights to divide by: rows without any do not move."""
+    return None if rows is None else np.maximum(rows, np.finfo(np.float64).tiny)
+
+
 class Free:
     """d = -step gradient M^-1 for a block without bounds: M is r x r and stands right of it, or left of it."""
 
     def __init__(self, M: Array, left: bool = False, rows: Array | None = None) -> None:
         self.left = left
-        self.rows = (
-            None if rows is None else np.maximum(rows, np.finfo(np.float64).tiny)
-        )  # rows without weight do not move
+        self.rows = _weights(rows)
         M = M.copy()
         M.flat[:: len(M) + 1] += _SMALL * (float(M.diagonal().max(initial=0.0)) or 1.0)
         self.inverse = np.linalg.inv(M)
@@ -64,7 +67,7 @@ class Nonnegative:
     def __init__(
         self, M: Array, rows: Array | None = None, thrift: Array | None = None, passes: int = 1
     ) -> None:
-        self.M, self.rows, self.thrift = M, rows, thrift
+        self.M, self.rows, self.thrift = M, _weights(rows), thrift
         diagonal = M.diagonal()
         diagonal = np.maximum(diagonal, _SMALL * (float(diagonal.max(initial=0.0)) or 1.0))
         self.others = M / diagonal[:, None]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from ._lbfgs import (
     start_svd,
 )
 from ._losses import Array
-from ._lpgd import solve_lpgd, theory
+from ._lpgd import Theory, solve_lpgd, theory
 from ._objective import Problem, Solution, State, inverse_gram, projections
-from ._regions import Radius, Region, Regions
+from ._regions import BOUNDED, PRODUCTS, Radius, Region, Regions
 from ._remote import code_sums
 
 _LARGE = 100_000  # entries of a sparse table from which blocks are quicker
@@ -39,43 +39,64 @@ class Options:
     n_components: int
     positive: bool
     solver: str
-    dictionary_norm: float | None
-    radius: Radius | None
     tol: float
     max_iter: int
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    radius: Radius | None = None
+    step: float | None = None
 
 
-def bound_of(problem: Problem, options: Options) -> float | None:
-    """Bound on ||W||_F: as given, or sqrt(r) when an L1 price needs one."""
-    if options.dictionary_norm is None and problem.l1 > 0:
-        return float(np.sqrt(options.n_components))
-    return options.dictionary_norm
+def bounds_of(problem: Problem, options: Options) -> dict[str, float]:
+    """Bounds on norms of the blocks: as given, and sqrt(r) for the dictionary when an L1 price needs one."""
+    least = {"dictionary": float(np.sqrt(options.n_components))} if problem.l1 > 0 else {}
+    return {**least, **options.bounds}
 
 
 def choose_solver(problem: Problem, options: Options) -> str:
     """The solver that "auto" stands for; refuses one that cannot do what is asked."""
-    bounded = bound_of(problem, options) is not None
+    bounds = bounds_of(problem, options)
+    _check_covariates(problem, bounds)
+    lifted = PRODUCTS in bounds or options.step is not None
     name = options.solver
     if name == "auto":
-        blocks = bounded or options.radius is not None or _quicker_by_blocks(problem, options)
-        name = "bcd" if blocks else "lbfgs"
-    if name == "lbfgs" and bounded:
+        blocks = bounds or options.radius is not None or _quicker_by_blocks(problem, options)
+        name = "lpgd" if lifted else "bcd" if blocks else "lbfgs"
+    shown = ", ".join(f"{key!r}: {value:g}" for key, value in bounds.items())
+    if name == "lbfgs" and bounds:
         msg = (
-            f"solver='lbfgs' takes no bound on the dictionary (dictionary_norm={options.dictionary_norm}, "
-            f"l1={problem.l1:g}). Remedies: solver='bcd' or 'auto', or l1=0 without dictionary_norm"
+            f"solver='lbfgs' takes no bounds ({{{shown}}}, l1={problem.l1:g}). Remedies: solver='bcd' or 'auto', or l1=0 "
+            "without bounds"
         )
         raise ValueError(msg)
-    if name == "lpgd" and (options.positive or bounded):
-        what = "positive=True" if options.positive else f"l1={problem.l1:g} or dictionary_norm"
+    if name == "lpgd" and (options.positive or set(bounds) & {"dictionary", "codes", "coefficients"}):
+        what = "positive=True" if options.positive else f"l1={problem.l1:g} or a bound of {{{shown}}}"
         msg = (
-            f"solver='lpgd' works on products of atoms and codes, where {what} cannot be asked for. "
-            "Remedies: positive=False without l1 and dictionary_norm, or solver='auto'"
+            f"solver='lpgd' works on products of atoms and codes, where {what} cannot be asked for. Remedies: positive=False "
+            f"without l1, bounds of {PRODUCTS!r} and 'covariates' alone, or solver='auto' without step"
         )
         raise ValueError(msg)
     if options.radius is not None and name != "bcd":
         msg = f"radius is a setting of solver='bcd', but solver={name!r}; drop radius, or use solver='bcd'"
         raise ValueError(msg)
+    if options.step is not None and name != "lpgd":
+        msg = f"step={options.step:g} is a setting of solver='lpgd', but solver={name!r}; drop step, or use solver='lpgd'"
+        raise ValueError(msg)
+    if PRODUCTS in bounds and name != "lpgd":
+        msg = (
+            f"bounds of {PRODUCTS!r}, of atoms with codes and coefficients, are for solver='lpgd', but solver={name!r}; "
+            "use solver='lpgd', or bound 'dictionary', 'codes' and 'coefficients'"
+        )
+        raise ValueError(msg)
     return name
+
+
+def _check_covariates(problem: Problem, bounds: Mapping[str, float]) -> None:
+    if "covariates" in bounds and problem.Z.shape[1] == 0 and not problem.fit_intercept:
+        msg = (
+            f"bounds of 'covariates' is {bounds['covariates']:g}, but there are neither covariates nor an intercept; leave it "
+            "out, or name columns in covariates="
+        )
+        raise ValueError(msg)
 
 
 def _quicker_by_blocks(problem: Problem, options: Options) -> bool:
@@ -99,30 +120,45 @@ def solve(
     if start is None:
         start = (start_nmf if options.positive else start_svd)(problem, options.n_components, rng)
     limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "tick": tick}
-    bound = bound_of(problem, options)
+    bounds = bounds_of(problem, options)
     if name == "bcd":
-        sign = options.positive
-        regions = Regions(
-            dictionary=Region(sign, np.inf if bound is None else bound), codes=Region(positive=sign)
-        )
+        norms = {block: bounds.get(block, np.inf) for block in BOUNDED}
+        signs = dict.fromkeys(("dictionary", "codes"), options.positive)
+        regions = Regions(**{block: Region(signs.get(block, False), norms[block]) for block in BOUNDED})
         begin = into_regions(problem, start, regions)
         found = solve_bcd(problem, begin, regions=regions, radius=options.radius, n_inner=_INNER, **limits)
     elif name == "lpgd":
-        known = theory(problem)
-        if known.step is None:
-            warnings.warn(
-                f"solver='lpgd' is not sure to reach the best fit: {known.why} (Theorems 4.4 and 4.5 of the paper ask for "
-                "L / mu < 3, which l2 near xi and fit_intercept=False bring about); steps are found by back-tracking",
-                UserWarning,
-                stacklevel=6,
-            )
-        found = solve_lpgd(problem, start, **limits)
+        _warn_theory(theory(problem), options.step)
+        balls: dict[str, Any] = {
+            "norm": bounds.get(PRODUCTS, np.inf),
+            "outside": bounds.get("covariates", np.inf),
+        }
+        found = solve_lpgd(problem, start, step=options.step, **balls, **limits)
     elif problem.model == "filter" and problem.xi > 0:
         found = solve_eliminated(problem, start, positive=options.positive, **limits)
     else:
         found = solve_jointly(problem, start, positive=options.positive, **limits)
-    state = found.state if bound is not None else canonical(problem, found.state, options.positive)
+    published = bounds or options.step is not None or (options.radius is not None and options.radius.absolute)
+    state = found.state if published else canonical(problem, found.state, options.positive)
     return Solution(state, found.history, found.reason, found.converged), name
+
+
+def _warn_theory(known: Theory, step: float | None) -> None:
+    """Say that a fit in the lifted space may not be the best one, and why."""
+    why, how = known.why, "steps are found by back-tracking"
+    if known.step is not None:
+        low, high = 0.5 / known.mu, 1.5 / known.L
+        if step is None or low < step < high:
+            return
+        why = f"step={step:g} is not between 1 / (2 mu) = {low:.3g} and 3 / (2 L) = {high:.3g}"
+    if step is not None:
+        how = f"all steps are {step:g}"
+    warnings.warn(
+        f"solver='lpgd' is not sure to reach the best fit: {why} (Theorems 4.4 and 4.5 of the paper ask for "
+        f"L / mu < 3, which l2 near xi and fit_intercept=False bring about); {how}",
+        UserWarning,
+        stacklevel=7,
+    )
 
 
 def _solve_remote(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,12 @@ def _pack(parts: Sequence[Array]) -> Array:
 
 
 def _unpack(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
+    parts, begin = [], 0
+    for shape in shapes:
+        end = begin + prod(shape)
+        parts.append(x[begin:end].reshape(shape))
+        begin = end
+    return parts
 
 
 def minimise(

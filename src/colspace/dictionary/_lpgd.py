@@ -243,8 +243,9 @@ def gradient_step(
     metric: Metric | None = None,
     xw: Array | None = None,
     settled: float = _SETTLED,
+    outside: float = np.inf,
 ) -> Callable[[float], State]:
-    """``take(step)``: a gradient step in the lifted space, projected on ||(M, G)||_F <= norm and on rank r.
+    """``take(step)``: a gradient step in the lifted space, projected on ||M||_F <= norm, ||(G, c)||_F <= outside and on rank r.
 
     The leading subspace is found to an angle of ``settled``.
     """
@@ -272,15 +273,35 @@ def gradient_step(
         new, level = white.out(outer - step * metric.outside * dG, inner - step * metric.outside * dc)
         part = 1.0
         if isfinite(norm):
-            part = min(1.0, norm / max(float(np.sqrt(moved.square() + np.sum(new**2))), 1e-300))
+            part = min(1.0, norm / max(float(np.sqrt(moved.square())), 1e-300))
+        if isfinite(outside):
+            kept = min(
+                1.0, outside / max(float(np.hypot(np.linalg.norm(new), np.linalg.norm(level))), 1e-300)
+            )
+            new, level = kept * new, kept * level
         left, right = (np.sqrt(part) * f for f in moved.factors(r))
         if problem.model == "filter":
             W_new, B_new = right, left[:K].T / metric.label
             level = level - metric.mean @ W_new @ B_new
-            return State(W_new, left[K:] / metric.rows[:, None], B_new, part * new, level)
-        return State(right[K:], left / metric.rows[:, None], right[:K].T / metric.label, part * new, level)
+            return State(W_new, left[K:] / metric.rows[:, None], B_new, new, level)
+        return State(right[K:], left / metric.rows[:, None], right[:K].T / metric.label, new, level)
 
     return take
+
+
+def _share_of(norm: float, G: Array, c: Array) -> float:
+    """What brings covariates with the intercept into a ball."""
+    return min(1.0, norm / max(float(np.hypot(np.linalg.norm(G), np.linalg.norm(c))), 1e-300))
+
+
+def into_balls(problem: Problem, state: State, norm: float, outside: float) -> State:
+    """A start made feasible: the lifted matrix, and covariates with the intercept, as long as they may be at most."""
+    left, right = lifted(problem, state)
+    size = float(np.sqrt(np.sum((left.T @ left) * (right.T @ right))))
+    part = np.sqrt(min(1.0, norm / max(size, 1e-300)))
+    W, H, B, G, c = state
+    kept = _share_of(outside, G, c)
+    return State(part * W, part * H, part * B, kept * G, kept * c)
 
 
 def solve_lpgd(
@@ -288,6 +309,7 @@ def solve_lpgd(
     start: State,
     *,
     norm: float = np.inf,
+    outside: float = np.inf,
     step: float | None = None,
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -296,7 +318,7 @@ def solve_lpgd(
     """Low-rank projected gradient from the lifted point of ``start``, whose dictionary gives the rank.
 
     The step is ``step``, or that of the theorem where it applies; otherwise it is back-tracked, in lengths that even out
-    the curvatures (with a finite ``norm`` in plain ones). The reason says which.
+    the curvatures (with bounds in plain ones). The reason says which. ``norm`` bounds the lifted matrix, ``outside`` G with the intercept.
     """
     if problem.apart:
         msg = f"apart={problem.apart:g}: an atom's own share of the ridge is no function of the lifted matrix; use 0"
@@ -311,18 +333,20 @@ def solve_lpgd(
     length = fixed if fixed is not None else (1.0 / known.L if isfinite(known.L) else 1.0)
     if fixed is None:
         how = f"back-tracked step: {known.why}"
-        if not isfinite(norm) and problem.xi > 0:
+        if not isfinite(min(norm, outside)) and problem.xi > 0:
             metric, length = even_metric(problem), 1.0 / (2.0 * problem.xi)
     near = _SETTLED if fixed is not None else _NEAR
-    state, xw = start, projections(problem, start.W)
-    history = [objective(problem, start, xw)]
+    state = into_balls(problem, start, norm, outside)
+    xw = projections(problem, state.W)
+    history = [objective(problem, state, xw)]
     for _ in range(max_iter):
-        take = gradient_step(problem, state, norm, metric, xw, near)
+        take = gradient_step(problem, state, norm, metric, xw, near, outside)
         first = length
         for _ in range(_HALVINGS):
-            new = take(length)
-            xw = projections(problem, new.W)
-            value = objective(problem, new, xw)
+            with np.errstate(over="ignore", invalid="ignore"):  # of a step that is too long
+                new = take(length)
+                xw = projections(problem, new.W)
+                value = objective(problem, new, xw)
             if (
                 fixed is not None
                 or value < history[-1] - _ENOUGH / length * distance(problem, state, new, metric) ** 2
@@ -337,6 +361,12 @@ def solve_lpgd(
             return Solution(state, tuple(history), f"no step lowers the objective ({how})", True)
         if fixed is None and length == first:
             length *= _GROWTH
+        if not isfinite(value):
+            msg = (
+                f"the objective is not finite after {len(history)} iteration(s): step={step} is too long for curvatures up to "
+                f"{known.L:.3g}. Remedies: a step below {2.0 / known.L:.2g}, or step=None"
+            )
+            raise ValueError(msg)
         fall = history[-1] - value
         state = new
         history.append(value)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -75,19 +78,40 @@ class Regions:
     covariates: Region = Region()
 
 
+BOUNDED = ("dictionary", "codes", "coefficients", "covariates")  # blocks of the descent
+PRODUCTS = "products"  # the lifted matrix
+
+
+def check_bounds(given: Mapping[str, Any] | None) -> dict[str, float]:
+    """Norms by block, each a finite number > 0."""
+    bounds: dict[str, float] = {}
+    for name, norm in (given or {}).items():
+        if name not in (*BOUNDED, PRODUCTS):
+            msg = f"bounds names {name!r}; it takes {', '.join(map(repr, BOUNDED))} and, for solver='lpgd', {PRODUCTS!r}"
+            raise ValueError(msg)
+        number = isinstance(norm, Real) and not isinstance(norm, bool | np.bool_)
+        if not (number and isfinite(norm) and norm > 0):
+            msg = f"bounds of {name!r} is {norm!r}; give a finite number > 0, or leave {name!r} out for no bound"
+            raise ValueError(msg)
+        bounds[name] = float(norm)
+    return bounds
+
+
 NONNEGATIVE = Regions(dictionary=Region(positive=True), codes=Region(positive=True))
 
 
 @dataclass(frozen=True)
 class Radius:
-    """r_k = scale / (k^power log(k + 1)^logs), in units of a block's norm at the start.
+    """r_k = scale / (k^power log(k + 1)^logs), in units of a block's norm at the start, or as it is if ``absolute``.
 
-    Its sum must be infinite and the sum of its squares finite.
+    Its sum must be infinite and the sum of its squares finite. The published radius is absolute and falls like 1/k:
+    ``Radius(power=1.0, logs=0.0, absolute=True)``.
     """
 
     scale: float = 1.0
     power: float = 0.5
     logs: float = 1.0
+    absolute: bool = False
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.scale) and self.scale > 0):

@@ -20,10 +20,11 @@ from .._overflow import ColumnOverflowError, overflow_error
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import _fit_context
 from .._validation import check_table, check_weights, table_dtype
-from ._base import Setup, SupervisedDictionary
+from ._base import SupervisedDictionary
 from ._losses import Array, Squared
 from ._objective import State
 from ._remote import beside, chunk_weights
+from ._setup import Setup
 from ._tables import check_kept
 
 
@@ -54,45 +55,6 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
     >>> model.score(X[200:], y[200:]) > 0.98
     True
     """
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        model: str = "filter",
-        solver: str = "auto",
-        xi: float | str = "auto",
-        positive: bool = False,
-        l1: float = 0.0,
-        l2: float | str = "auto",
-        covariates: Any = None,
-        fit_intercept: bool = True,
-        coding: str = "refit",
-        dictionary_norm: float | None = None,
-        radius: Any = None,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        n_bootstraps: int = 0,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.model = model
-        self.solver = solver
-        self.xi = xi
-        self.positive = positive
-        self.l1 = l1
-        self.l2 = l2
-        self.covariates = covariates
-        self.fit_intercept = fit_intercept
-        self.coding = coding
-        self.dictionary_norm = dictionary_norm
-        self.radius = radius
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_bootstraps = n_bootstraps
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -132,11 +94,12 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
             variance = float(np.average(np.sum((Y - shift) ** 2, axis=1), weights=weight))
         if not np.isfinite(variance):
             raise overflow_error(Y, what="y")
-        scale = np.sqrt(variance) if variance > 0 else 1.0
+        scale = np.sqrt(variance) if variance > 0 and not self._as_published else 1.0
+        shift = np.zeros_like(shift) if self._as_published else shift
         problem = self._problem(
             table, (Y - shift) / scale, Squared(), variance / scale**2, weight, unit=scale**2
         )
-        return Setup(table, y, weight, problem, scale**2, shift)
+        return Setup(table, y, weight, problem, variance, scale**2, shift)
 
     def _remote_setup(self, table: Any, y: Any, sample_weight: Any) -> Setup:
         """The problem of a Dask table, whose responses are scaled where they are."""
@@ -155,7 +118,9 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
             arrays, target, len(shift), Squared(), variance / scale**2, unit=scale**2
         )
         flat = len(y.shape if hasattr(y, "shape") else np.shape(y)) == 1
-        return Setup(table, np.zeros(0 if flat else (0, len(shift))), None, problem, scale**2, shift)
+        return Setup(
+            table, np.zeros(0 if flat else (0, len(shift))), None, problem, variance, scale**2, shift
+        )
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, start: State | None = None) -> Self:
         setup = self._setup(X, y, sample_weight)

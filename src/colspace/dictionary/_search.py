@@ -17,6 +17,7 @@ from ._start import leading_directions
 
 _ROUGH = 100.0  # times tol within a path: the fit that is kept is finished
 _FLAT = 1e-10  # of the largest energy: a direction below it is rounding
+_EVEN = 1e-3  # of the loss of a constant prediction
 _REFIT = 1e-6  # tolerance of coefficients fitted anew
 
 
@@ -95,18 +96,20 @@ def _activations(inner: Problem, outer: Problem, state: State, positive: bool, c
     return s @ state.B + outer.Z @ state.G + state.intercept
 
 
-def choose(losses: Array, grid: Grid, rule: str) -> tuple[int, int, int]:
+def choose(losses: Array, grid: Grid, rule: str, null: float = 0.0) -> tuple[int, int, int]:
     """The place of least mean loss (..., folds), or the simplest one whose loss is no more than one standard error of it above.
 
-    Simple is fewer atoms, then a larger xi, then a larger l2; the error is that of the least mean over its folds.
+    Simple is fewer atoms, then a larger xi, then a larger l2; the error is that of the least mean over its folds, and at least a
+    thousandth of ``null``, the loss of a constant prediction: less is not worth an atom.
     """
     mean = losses.mean(axis=-1)
     best = np.unravel_index(int(np.argmin(mean)), mean.shape)
     if rule == "best":
         return int(best[0]), int(best[1]), int(best[2])
     folds = losses.shape[-1]
-    error = float(losses[best].std(ddof=1)) / np.sqrt(folds) if folds > 1 else 0.0
-    near = np.argwhere(mean <= mean[best] + error)
+    unit = float(np.abs(losses[best]).max()) or 1.0  # squares of losses may leave float64
+    error = unit * float((losses[best] / unit).std(ddof=1)) / np.sqrt(folds) if folds > 1 else 0.0
+    near = np.argwhere(mean <= mean[best] + max(error, _EVEN * null))
     simple = min(near.tolist(), key=lambda at: (grid.n_components[at[0]], -grid.xi[at[1]], -grid.l2[at[2]]))
     return simple[0], simple[1], simple[2]
 

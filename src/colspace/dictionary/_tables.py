@@ -165,7 +165,7 @@ def check_kept(X: Any, per_row: int, why: str) -> None:
     if per_row * sum(rows) > max(rows) * X.shape[1]:
         msg = (
             f"{why}: {per_row} numbers for each of {sum(rows)} rows, more than a partition of the Dask table "
-            f"({max(rows)} x {X.shape[1]}) has. Remedies: model='filter' with solver='lbfgs' and neither l1, dictionary_norm "
-            "nor radius, which keeps nothing per row; fewer components; larger chunks; or a sample of rows in memory"
+            f"({max(rows)} x {X.shape[1]}) has. Remedies: model='filter' with solver='lbfgs' and neither l1, bounds, "
+            "step nor radius, which keeps nothing per row; fewer components; larger chunks; or a sample of rows in memory"
         )
         raise ValueError(msg)

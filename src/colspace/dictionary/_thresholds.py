@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import precision_recall_curve, roc_curve
+from sklearn.metrics import precision_recall_curve
 
+from ..metrics import youden_threshold
 from ._losses import Array
 
 
@@ -23,8 +24,7 @@ def best_threshold(rule: str, truth: NDArray[Any], probability: Array, weight: A
     0.375
     """
     if rule == "youden":
-        false, true, cuts = roc_curve(truth, probability, sample_weight=weight, drop_intermediate=False)
-        best = cuts[1:][np.argmax((true - false)[1:])]  # the first lies above all
+        best = youden_threshold(truth, probability, sample_weight=weight)
     else:
         precision, recall, cuts = precision_recall_curve(truth, probability, sample_weight=weight)
         f1 = 2.0 * precision * recall / np.maximum(precision + recall, 1e-300)

@@ -30,7 +30,8 @@ class Columns(Additive):
 
 def sum_columns(X: Any, w: Array) -> Columns:
     """The statistic of some rows."""
-    squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
+    wide = X.astype(np.float64, copy=False)  # squares of single precision may leave its range
+    squares = wide.multiply(wide) if sparse.issparse(X) else np.square(wide)
     return Columns(np.asarray(X.T @ w, dtype=np.float64), np.asarray(squares.T @ w, dtype=np.float64))
 
 

@@ -18,7 +18,7 @@ from ._dictionary import (
     plain,
     sign_colour,
 )
-from ._style import GREY, class_colours, pandas
+from ._style import class_colours, dark, grey, ink, pandas, wrapped
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class AtomsDisplay:
     """Atoms as images, sorted by coefficient.
 
     With two classes or one response the coefficient stands above its atom; with more classes bars below it show
-    one coefficient for each class. Nonnegative atoms are drawn from white to black, signed ones from red
+    one coefficient for each class. Nonnegative atoms are drawn from white to black (in a dark style from black to white), signed ones from red
     (negative) to blue; every atom has its own scale. An atom none of whose coefficients is a twentieth of the largest is titled neutral.
 
     Parameters
@@ -123,10 +123,13 @@ class AtomsDisplay:
         order = check_atoms(self.components, self.coefficients)
         several = len(self.targets) > 1
         aspect = float(np.clip(self.images.shape[1] / self.images.shape[2], 0.3, 3.0))
-        cell = (1.55, 1.35 * aspect + (0.75 if several else 0.35))
+        cell = (1.55, 1.35 * aspect + (0.75 if several else 0.35) + (0.0 if self.stability is None else 0.15))
         figure, grid, _ = grid_of(ax, len(order), columns, cell)
         signed = bool((self.images < 0).any())
-        look: dict[str, Any] = {"cmap": "RdBu" if signed else "Greys", "interpolation": "nearest"}
+        look: dict[str, Any] = {
+            "cmap": "RdBu" if signed else "gray" if dark() else "Greys",
+            "interpolation": "nearest",
+        }
         panels = []
         neutral = neutral_atoms(self.coefficients)
         for place, k in enumerate(order):
@@ -137,11 +140,11 @@ class AtomsDisplay:
             panel.imshow(self.images[k], **{**look, "vmin": -top if signed else 0.0, "vmax": top, **kw})
             panel.set_xticks([])
             panel.set_yticks([])
-            panel.spines[:].set(color="#c8c8c8", linewidth=0.8)
+            panel.spines[:].set(color=ink(0.2), linewidth=0.8)
             if halves is None:
                 value = float(self.coefficients[k, 0])
                 title = atom_title(k, f"{value:+.3g}", bool(neutral[k]), self.stability)
-                panel.set_title(title, fontsize="small", color=GREY if neutral[k] else sign_colour(value))
+                panel.set_title(title, fontsize="small", color=grey() if neutral[k] else sign_colour(value))
             else:
                 title = atom_title(k, "", bool(neutral[k]), self.stability)
                 panel.set_title(title, fontsize="small")
@@ -155,7 +158,7 @@ class AtomsDisplay:
         most = 1.08 * float(np.abs(self.coefficients).max()) or 1.0
         values = self.coefficients[k]
         panel.bar(np.arange(len(values)), values, color=class_colours(len(values)), width=0.8)
-        panel.axhline(0.0, color=GREY, linewidth=0.7)
+        panel.axhline(0.0, color=grey(), linewidth=0.7)
         panel.set_ylim(-most, most)
         panel.set_axis_off()
 
@@ -164,7 +167,7 @@ class AtomsDisplay:
         if not own:
             return
         if len(self.targets) == 1:
-            figure.suptitle(title, fontsize="medium")
+            figure.suptitle(wrapped(title, figure.get_size_inches()[0]), fontsize="medium")
             return
         from matplotlib.patches import Patch
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._dictionary import atom_order, coefficient_title, dictionary_of, plain, shorten
-from ._style import COLOURS, GREY, open_axes, pandas, pyplot, tidy
+from ._style import COLOURS, grey, open_axes, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
 
@@ -115,7 +115,7 @@ class CoefficientsDisplay:
                 here = np.array([k == kind for k in self.kinds])
                 style = {"color": colour, "height": 0.72, "label": f"{kind}s", **kw}
                 panel.barh(place[here], values[here], **style)
-            panel.axvline(0.0, color=GREY, linewidth=0.8)
+            panel.axvline(0.0, color=grey(), linewidth=0.8)
             panel.locator_params(axis="x", nbins=5 if panels < 4 else 3)
             tidy(panel, grid="x")
             panel.tick_params(axis="y", length=0)
@@ -125,12 +125,12 @@ class CoefficientsDisplay:
         size = "small" if bars <= 30 else "x-small"
         axes[0].set_yticks(place, [plain(shorten(name, 40)) for name in self.names], fontsize=size)
         axes[0].set_ylim(place[-1] + 0.6, -0.6)
-        title = coefficient_title(self.targets, self.against, self.standardised)
         figure = axes[0].figure
         if panels > 1 and ax is None:
+            title = coefficient_title(self.targets, self.against, self.standardised)
             figure.supxlabel(title, fontsize="medium")
         else:
-            axes[0].set_xlabel(title.replace(": above", ":\nabove"))
+            axes[0].set_xlabel(self._label())
         if both:
             handles = axes[0].get_legend_handles_labels()
             if ax is None:
@@ -141,8 +141,15 @@ class CoefficientsDisplay:
         self.figure_ = figure
         return self
 
+    def _label(self) -> str:
+        """What the bars are, and for which class those to the left and to the right speak."""
+        what = coefficient_title(self.targets, "", self.standardised)
+        ends = [plain(shorten(name, 20)) for name in (self.against, self.targets[0])]
+        return f"{what}\n← {ends[0]}  |  {ends[1]} →" if self.against else what
+
     def _panels(self, ax: Any, panels: int, bars: int) -> list[Any]:
-        size = (max(6.2, 3.2 + 1.5 * panels), float(np.clip(1.5 + 0.22 * bars, 2.6, 40.0)))
+        room = 0.07 * max(len(shorten(name, 40)) for name in self.names)
+        size = (max(6.2, 4.0 + room, 2.0 + room + 1.5 * panels), float(np.clip(1.5 + 0.22 * bars, 2.6, 40.0)))
         if panels == 1:
             return [open_axes(ax, size)]
         if ax is None:

@@ -9,58 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from sklearn.utils.validation import check_is_fitted
 
 from .._blocks import parse_columns
 from .._containers import as_column, as_table
-from .._validation import feature_names
+from ..reduction._loadings import blocks_of
 
 Array = NDArray[np.float64]
 
 _MOST_CLASSES = 10  # whole numbers with at most so many values are drawn as classes
-
-
-def blocks_of(estimator: Any) -> dict[str, NDArray[np.intp]]:
-    """Columns of each block; one block "x" of all columns for estimators without blocks."""
-    blocks = getattr(estimator, "blocks_", None)
-    return blocks if blocks is not None else {"x": np.arange(estimator.n_features_in_)}
-
-
-def block_loadings(estimator: Any, deviation: Array | None = None) -> dict[str, tuple[list[str], Array]]:
-    """Column names and loadings of each block, times the columns' standard deviations when given."""
-    check_is_fitted(estimator)
-    if not hasattr(estimator, "components_"):
-        msg = (
-            f"{type(estimator).__name__} has no components_; loadings are those of a linear reduction such as "
-            "JointReduction or SlicedInverse"
-        )
-        raise TypeError(msg)
-    n_features = int(estimator.n_features_in_)
-    names = feature_names(estimator) or [f"x{i}" for i in range(n_features)]
-    if deviation is None:
-        deviation = np.ones(n_features)
-    if len(deviation) != n_features:
-        msg = f"X has {len(deviation)} columns, but the estimator was fitted on {n_features}; give it the same columns"
-        raise ValueError(msg)
-    blocks = blocks_of(estimator)
-    directions = np.split(np.asarray(estimator.components_, dtype=np.float64), len(blocks))
-    return {
-        block: ([names[c] for c in columns], (D * deviation)[:, columns].T)
-        for (block, columns), D in zip(blocks.items(), directions, strict=True)
-    }
-
-
-def block_errors(estimator: Any, deviation: Array | None = None) -> dict[str, Array] | None:
-    """Standard errors of the loadings of each block, in the units of ``block_loadings``; None where there are none."""
-    errors = getattr(estimator, "components_error_", None)
-    if errors is None:
-        return None
-    blocks = blocks_of(estimator)
-    scaled = np.asarray(errors, dtype=np.float64) * (1.0 if deviation is None else deviation)
-    return {
-        block: E[:, columns].T
-        for (block, columns), E in zip(blocks.items(), np.split(scaled, len(blocks)), strict=True)
-    }
 
 
 def deviations(estimator: Any, X: Any = None) -> Array | None:
@@ -71,12 +27,6 @@ def deviations(estimator: Any, X: Any = None) -> Array | None:
     if sparse.issparse(values):
         return np.sqrt(mean_variance_axis(values.astype(np.float64), axis=0)[1])
     return np.std(np.asarray(values, dtype=np.float64), axis=0)
-
-
-def largest(loading: Array, limit: int) -> NDArray[np.intp]:
-    """Positions of the largest absolute entries that are not zero, largest first."""
-    order = np.argsort(-np.abs(loading), kind="stable")[:limit]
-    return order[loading[order] != 0.0]
 
 
 def check_components(components: int | Sequence[int], available: int) -> tuple[int, ...]:

@@ -181,11 +181,9 @@ def neutral_atoms(coefficients: Array) -> NDArray[np.bool_]:
 
 def atom_title(k: int, words: str, neutral: bool, stability: Array | None) -> str:
     """What stands above an atom: its number, what it speaks for unless it is neutral, and how stable it is."""
-    parts = ["neutral" if neutral else words]
-    if stability is not None:
-        parts.append(f"stable {stability[k]:.2f}")
-    said = ", ".join(part for part in parts if part)
-    return f"atom {k}: {said}" if said else f"atom {k}"
+    said = "neutral" if neutral else words
+    title = f"atom {k}: {said}" if said else f"atom {k}"
+    return title if stability is None else f"{title}\nstable {stability[k]:.2f}"
 
 
 def check_atoms(components: Sequence[int] | None, coefficients: Array) -> NDArray[np.intp]:

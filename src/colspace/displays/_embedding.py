@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._compute import colour_response, embedding_columns
-from ._style import COLOURS, MARKERS, class_colours, open_axes, pandas, tidy
+from ._style import COLOURS, MARKERS, class_colours, ink, open_axes, pandas, tidy
 
 Array = NDArray[np.float64]
+
+_FEW_CLASSES = 6  # more are also named where they lie
 
 
 class EmbeddingDisplay:
@@ -90,7 +92,7 @@ class EmbeddingDisplay:
         """Draw; ``kw`` goes to ``Axes.scatter``."""
         ax = open_axes(ax, (6.0, 4.6))
         crowd = float(np.clip(900.0 / np.sqrt(len(self.y)), 6.0, 36.0))
-        style = {"s": crowd, "alpha": 0.75, "linewidths": 0.3, "edgecolors": "white", **kw}
+        style = {"s": crowd, "alpha": 0.75, "linewidths": 0.3, "edgecolors": ink(0.0), **kw}
         single = len(self.names) == 1
         if self.classes:
             (self._strips if single else self._scatter_classes)(ax, style)
@@ -127,20 +129,25 @@ class EmbeddingDisplay:
             values = self.embedding[rows, 0]
             spread = (np.arange(len(values)) * 0.618034) % 1.0 - 0.5  # even, and the same in every picture
             ax.scatter(values, i + 0.6 * spread, **{**look, "label": label, **style})
-            ax.vlines(np.median(values), i - 0.38, i + 0.38, color="black", linewidth=1.8, zorder=3)
+            ax.vlines(np.median(values), i - 0.38, i + 0.38, color=ink(), linewidth=1.8, zorder=3)
             labels.append(str(label))
         ax.set_yticks(range(len(labels)), labels)
 
     def _scatter_classes(self, ax: Any, style: dict[str, Any]) -> None:
-        count = 0
-        for label, rows, look in self._by_class():
+        groups = list(self._by_class())
+        for label, rows, look in groups:
             ax.scatter(*self.embedding[rows].T, **{**look, "label": label, **style})
-            count += 1
-        beside = count > 6
+        if len(groups) > _FEW_CLASSES:
+            from matplotlib.patheffects import withStroke
+
+            halo = withStroke(linewidth=2.5, foreground=ink(0.0))
+            for label, rows, _ in groups:
+                middle = np.median(self.embedding[rows], axis=0)
+                ax.text(*middle, str(label), ha="center", va="center", weight="bold", path_effects=[halo])
         ax.legend(
             title=self.response_name,
             frameon=False,
-            loc="upper left" if beside else "best",
-            bbox_to_anchor=(1.0, 1.0) if beside else None,
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
             markerscale=max(1.0, 4.0 / np.sqrt(style["s"])),
         )

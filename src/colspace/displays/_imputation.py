@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..metrics import coverage
 from ._gaps import STEPPED, chosen_columns, floats, held_out, open_panels
-from ._style import COLOURS, GREY, pandas, tidy
+from ._style import COLOURS, grey, ink, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ class ImputationDisplay:
     def plot(self, ax: Any = None, *, max_points: int = 250, **kw: Any) -> Self:
         """Draw; at most ``max_points`` cells a panel, evenly chosen, ``kw`` goes to ``Axes.scatter``."""
         names: list[Any] = [None] if self.column is None else list(dict.fromkeys(self.column.tolist()))
-        panels = open_panels(ax, len(names), (5.4, 5.0))
+        panels = open_panels(ax, len(names), (5.4, 5.0 if len(names) == 1 else 6.4))
         for i, (panel, name) in enumerate(zip(panels, names, strict=True)):
             cells = np.arange(len(self.true)) if name is None else np.flatnonzero(self.column == name)
             self._panel(panel, name, cells, max_points, kw)
@@ -158,6 +158,10 @@ class ImputationDisplay:
             )
             handles, labels = panels[0].get_legend_handles_labels()
             (figure if ax is None else panels[0]).legend(handles, labels, frameon=False, ncols=2, **where)
+        if ax is None:
+            panels[
+                0
+            ].figure.draw_without_rendering()  # square panels settle in a second layout, when they are shown
         self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
         self.figure_ = panels[0].figure
         return self
@@ -172,9 +176,9 @@ class ImputationDisplay:
         )  # a few cells must not take the room
         margin = 0.08 * (ends[1] - ends[0]) or 1.0
         limits = (ends[0] - margin, ends[1] + margin)
-        ax.plot(limits, limits, color=GREY, linewidth=1.0, linestyle="--", zorder=1)
+        ax.plot(limits, limits, color=grey(), linewidth=1.0, linestyle="--", zorder=1)
         style = {"s": float(np.clip(500.0 / np.sqrt(len(shown)), 7.0, 30.0)), "linewidths": 0.3, **kw}
-        style = {"edgecolors": "white", "zorder": 3, **style}
+        style = {"edgecolors": ink(0.0), "zorder": 3, **style}
         if self.lower is None or self.upper is None:
             ax.scatter(x, y, **{"color": COLOURS[0], **style})
             title = f"{len(cells)} held-out cells"
@@ -192,8 +196,8 @@ class ImputationDisplay:
             title = f"{100 * share:.1f} % of {len(cells)} in their {100 * self.level:g} % interval"
         ax.set_title(title if name is None else f"{name}\n{title}", fontsize="medium")
         names = self.steps.get(name, ())
-        for axis in (ax.xaxis, ax.yaxis) if name in self.steps else ():
-            axis.get_major_locator().set_params(integer=True)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.get_major_locator().set_params(integer=name in self.steps, nbins=5)
         if names:
             ax.set_xticks(range(len(names)), names, rotation=90 if max(map(len, map(str, names))) > 4 else 0)
             ax.set_yticks(range(len(names)), names)

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compute import block_errors, block_loadings, check_block, check_components, deviations, largest
-from ._style import COLOURS, GREY, pandas, pyplot, tidy
+from ..reduction._loadings import block_errors, block_loadings, largest
+from ._compute import check_block, check_components, deviations
+from ._style import COLOURS, grey, ink, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
 
@@ -120,7 +121,8 @@ class LoadingsDisplay:
                     block if len(self.components) == 1 else f"{block}, component {k}", fontsize="medium"
                 )
                 if i == shape[0] - 1:
-                    panel.set_xlabel("loading times std" if self.standardised else "loading")
+                    what = "loading times std" if self.standardised else "loading"
+                    panel.set_xlabel(what if self.errors is None else f"{what}\n(lines: ± 2 standard errors)")
         self.ax_ = panels[0, 0] if panels.size == 1 else panels
         self.figure_ = panels[0, 0].figure
         return self
@@ -128,7 +130,7 @@ class LoadingsDisplay:
     def _panels(self, ax: Any, shape: tuple[int, int]) -> NDArray[Any]:
         bars = max(min(self.n_features, len(L)) for L in self.loadings.values())
         if ax is None:
-            size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.2)
+            size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.4)
             _, panels = pyplot().subplots(*shape, figsize=size, layout="constrained", squeeze=False)
             return np.asarray(panels)
         if shape == (1, 1):
@@ -148,13 +150,17 @@ class LoadingsDisplay:
             pale = np.abs(values) < spread
             colours = [(c, PALE) if p else c for c, p in zip(colours, pale, strict=True)]
             panel.errorbar(
-                values, places, xerr=spread, fmt="none", ecolor="#222222", elinewidth=1.1, capsize=0, zorder=3
+                values, places, xerr=spread, fmt="none", ecolor=ink(0.87), elinewidth=1.1, capsize=0, zorder=3
             )
         panel.barh(places, values, **{"color": colours, "height": 0.72, **kw})
         size = "small" if len(order) <= 20 else "x-small"
-        panel.set_yticks(np.arange(len(order)), [_short(self.names[block][i]) for i in order], fontsize=size)
+        panel.set_yticks(
+            np.arange(len(order)),
+            [_short(self.names[block][i].removeprefix(f"{block}__")) for i in order],
+            fontsize=size,
+        )
         panel.set_ylim(-0.6, max(len(order), 1) - 0.4)
-        panel.axvline(0.0, color=GREY, linewidth=0.8)
+        panel.axvline(0.0, color=grey(), linewidth=0.8)
         panel.locator_params(axis="x", nbins=5)
         tidy(panel, grid="x")
         panel.tick_params(axis="y", length=0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..copula._predict import dense
 from ..copula._table import encode_table, learn_layout
 from ._gaps import LEVELS, chosen_columns, floats, open_panels
-from ._style import COLOURS, pandas, tidy
+from ._style import COLOURS, legend_below, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -111,16 +111,13 @@ class MarginalDisplay:
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw; ``kw`` goes to the lines and bars."""
         panels = open_panels(ax, len(self.marginals), (4.8, 3.8))
-        for i, (panel, (name, marginal)) in enumerate(zip(panels, self.marginals.items(), strict=True)):
+        for panel, (name, marginal) in zip(panels, self.marginals.items(), strict=True):
             draw = _bars if marginal.stepped else _histogram if self.style == "histogram" else _ecdf
             draw(panel, marginal, kw)
             share = 100 * len(marginal.filled) / (len(marginal.filled) + len(marginal.observed))
             panel.set_title(f"{name} ({share:.0f} % filled)", fontsize="medium")
             tidy(panel, grid="y")
-            if i == 0:
-                if marginal.stepped or self.style == "histogram":
-                    panel.set_ylim(top=1.3 * panel.get_ylim()[1])
-                panel.legend(frameon=False, fontsize="small")
+        legend_below(panels[0], ax is None)
         self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
         self.figure_ = panels[0].figure
         return self
@@ -164,6 +161,7 @@ def _series(m: Marginal) -> list[tuple[str, Array, str, dict[str, Any]]]:
 def _ecdf(ax: Any, m: Marginal, kw: dict[str, Any]) -> None:
     for label, values, colour, look in _series(m):
         ax.ecdf(values, **{"label": label, "color": colour, "linewidth": 1.8, **look, **kw})
+    ax.locator_params(axis="x", nbins=5)
     ax.set_ylabel("share at most")
     ax.set_ylim(0, 1.02)
 
@@ -176,6 +174,7 @@ def _histogram(ax: Any, m: Marginal, kw: dict[str, Any]) -> None:
         height = np.histogram(values, edges)[0] / len(values)
         fill = {} if look else {"fill": True, "alpha": 0.3}
         ax.stairs(height, edges, **{"label": label, "color": colour, "linewidth": 1.6, **look, **fill, **kw})
+    ax.locator_params(axis="x", nbins=5)
     ax.set_ylabel("share of cells")
 
 

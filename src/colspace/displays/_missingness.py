@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._gaps import gap_shares
-from ._style import COLOURS, open_axes, pandas, pyplot, tidy
+from ._style import COLOURS, ink, open_axes, pandas, pyplot, tidy
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class MissingnessDisplay:
         named = count <= _MOST_NAMES
         given, ax = ax, open_axes(ax, (float(np.clip(2.6 + 0.24 * count, 5.0, 13.0)), 5.4))
         colours = pyplot().matplotlib.colors
-        shade = colours.LinearSegmentedColormap.from_list("gaps", ["#eef1f4", COLOURS[0]])
+        shade = colours.LinearSegmentedColormap.from_list("gaps", [ink(0.06), COLOURS[0]])
         style = {"cmap": shade, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest", **kw}
         binned = len(self.rows) < self.n_rows
         image = ax.imshow(self.shares, extent=(-0.5, count - 0.5, self.n_rows, 0), **style)
@@ -107,10 +107,11 @@ class MissingnessDisplay:
         )
         if named:
             shorter = [name if len(name) <= 24 else name[:23] + "…" for name in self.names]
-            ax.set_xticks(np.arange(count), shorter, rotation=90 if count > 6 else 0, fontsize="small")
+            wide = 0.07 * max(map(len, shorter)) * count > 0.7 * ax.figure.get_size_inches()[0]
+            ax.set_xticks(np.arange(count), shorter, rotation=90 if wide else 0, fontsize="small")
             if count <= 40:
                 for edge in np.arange(count - 1) + 0.5:
-                    ax.axvline(edge, color="white", linewidth=0.8)
+                    ax.axvline(edge, color=ink(0.0), linewidth=0.8)
         else:
             ax.set_xlabel("column")
         ax.set_ylabel("row")

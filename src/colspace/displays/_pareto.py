@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._dictionary import reconstruction_error
-from ._style import COLOURS, GREY, open_axes, pandas, tidy
+from ._style import COLOURS, grey, ink, legend_below, open_axes, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -22,7 +23,8 @@ _LABELS = {
 class ParetoDisplay:
     """Reconstruction error against the loss of the labels, one point for each xi; down and left is better.
 
-    Filled points are on the front: none is better in one and as good in the other.
+    The line goes from the least xi to the largest. Filled points are on the front: none is better in one and as good
+    in the other.
 
     Parameters
     ----------
@@ -113,51 +115,73 @@ class ParetoDisplay:
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw; ``kw`` goes to the points."""
-        ax = open_axes(ax, (5.8, 4.2))
+        own, ax = ax is None, open_axes(ax, (6.2, 4.4))
         front = self._front()
         x, y = self.reconstruction_error, self.label_error
-        order = np.flatnonzero(front)[np.argsort(x[front], kind="stable")]
-        ax.plot(x[order], y[order], color=COLOURS[0], linewidth=1.2, alpha=0.7, zorder=1)
-        style = {"s": 40, "edgecolors": COLOURS[0], "linewidths": 1.3, "zorder": 3, **kw}
-        ax.scatter(x[front], y[front], **{"color": COLOURS[0], "label": "front", **style})
+        path = np.argsort(self.xi, kind="stable")
+        ax.plot(x[path], y[path], color=ink(0.35), linewidth=1.0, zorder=1)
+        style = {"s": 40, "linewidths": 1.3, **kw}
+        filled = {
+            "color": COLOURS[0],
+            "edgecolors": COLOURS[0],
+            "label": "on the front",
+            "zorder": 3,
+            **style,
+        }
+        ax.scatter(x[front], y[front], **filled)
         if not front.all():
-            hollow = {"facecolors": "white", "label": "beaten", **style}
-            ax.scatter(x[~front], y[~front], **{**hollow, "edgecolors": GREY})
-            ax.legend(frameon=False, loc="upper right")
-        for i in spread_out(x, y, front):
-            ax.annotate(
-                f"ξ={self.xi[i]:.2g}",
-                (x[i], y[i]),
-                xytext=(6, 5),
-                textcoords="offset points",
-                fontsize="small",
-                color="#303030",
-            )
-        ax.margins(x=0.18, y=0.12)
+            hollow = {"facecolors": ink(0.0), "edgecolors": grey(), "label": "beaten", "zorder": 2, **style}
+            ax.scatter(x[~front], y[~front], **hollow)
+            legend_below(ax, own)
+        ax.margins(x=0.1, y=0.12)
         ax.set_xlabel("squared relative reconstruction error")
         ax.set_ylabel(_LABELS[self.measure])
         ax.set_title(f"Reconstruction and labels, {self.where}", fontsize="medium")
         tidy(ax)
+        if own:
+            ax.figure.draw_without_rendering()  # the layout decides what room there is
+        texts = [f"ξ={value:.2g}" for value in self.xi]
+        label_points(ax, np.column_stack([x, y]), path, texts, path[np.argsort(~front[path], kind="stable")])
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-def spread_out(
-    x: Array, y: Array, first: NDArray[np.bool_], apart: tuple[float, float] = (0.13, 0.06)
-) -> list[int]:
-    """Points whose labels have room, ``apart`` shares of the picture from each other; those of ``first`` first.
+_AROUND = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)]
+_SIDES = [(6, 5), (-6, 5), (6, -5), (-6, -5), (0, 8), (0, -8), (9, 0), (-9, 0)]  # points from the marker
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from colspace.displays._pareto import spread_out
-    >>> spread_out(np.array([0.0, 0.01, 1.0]), np.array([0.0, 0.0, 1.0]), np.array([True, True, True]))
-    [0, 2]
+
+def label_points(
+    ax: Any, points: Array, path: NDArray[np.intp], texts: Sequence[str], order: NDArray[np.intp]
+) -> None:
+    """Write texts beside points, first come first served, wherever they cover no point, text or line of the path.
+
+    A text that finds no room is left out.
     """
-    places = np.column_stack([x, y]) - [np.min(x), np.min(y)]
-    places /= np.where(places.max(axis=0) > 0, places.max(axis=0), 1.0)
-    kept: list[int] = []
-    for i in [*np.flatnonzero(first), *np.flatnonzero(~first)]:
-        if all((np.abs(places[i] - places[j]) >= apart).any() for j in kept):
-            kept.append(int(i))
-    return kept
+    ax.get_xlim()  # limits are settled when they are asked for
+    figure = ax.figure
+    scale = figure.dpi / 72.0
+    places = ax.transData.transform(points)
+    ends = places[path]
+    steps = np.linspace(0.0, 1.0, 60)[:, None, None]
+    along = (ends[:-1] + steps * (ends[1:] - ends[:-1])).reshape(-1, 2) if len(ends) > 1 else ends
+    marks = np.vstack([along, *(places + 4.0 * scale * np.array(side) for side in _AROUND)])
+    inside = ax.get_window_extent()
+    taken: list[Any] = []
+    for i in order:
+        for side in _SIDES:
+            note = ax.annotate(
+                texts[i],
+                points[i],
+                xytext=side,
+                textcoords="offset points",
+                ha=("center", "left", "right")[int(np.sign(side[0]))],
+                va=("center", "bottom", "top")[int(np.sign(side[1]))],
+                fontsize="small",
+            )
+            box = note.get_window_extent(figure.canvas.get_renderer()).padded(1.5 * scale)
+            low, high = box.get_points()
+            covers = ((marks >= low) & (marks <= high)).all(axis=1).any() or any(map(box.overlaps, taken))
+            if not covers and (low >= inside.min).all() and (high <= inside.max).all():
+                taken.append(box)
+                break
+            note.remove()

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._gaps import STEPPED, floats, held_out, open_panels
-from ._style import COLOURS, GREY, pandas, tidy
+from ._gaps import LEVELS, floats, held_out, open_panels
+from ._style import COLOURS, grey, legend_below, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class ReliabilityDisplay:
     ) -> Self:
         """Fill X with a fitted `CopulaImputer` and draw the errors of cells known in ``complete``.
 
-        Numbers and levels are panels of their own. ``measure`` is that of `CopulaImputer.reliability`; "auto" takes
+        Numbers (counts too) and levels are panels of their own. ``measure`` is that of `CopulaImputer.reliability`; "auto" takes
         "variance" for numbers, whose columns may differ in units, and "paper", the probability, for levels.
         """
         if measure not in ("auto", "paper", "variance"):
@@ -57,7 +57,7 @@ class ReliabilityDisplay:
             raise ValueError(msg)
         found = held_out(estimator, X, complete)
         off = np.abs(floats(estimator, estimator.transform(X)) - found.true)
-        stepped = np.array([kind in STEPPED for kind in found.kinds])
+        stepped = np.array([kind in LEVELS for kind in found.kinds])
         alive = np.array([kind != "constant" for kind in found.kinds])
         errors, reliability, units = {}, {}, {}
         for group, columns in (("numbers", ~stepped & alive), ("levels", stepped)):
@@ -102,12 +102,12 @@ class ReliabilityDisplay:
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw; ``kw`` goes to the lines."""
-        panels, frame = open_panels(ax, len(self.errors), (5.6, 4.0)), self.frame()
-        for i, (panel, (group, error)) in enumerate(zip(panels, self.errors.items(), strict=True)):
+        panels, frame = open_panels(ax, len(self.errors), (5.6, 4.9)), self.frame()
+        for panel, (group, error) in zip(panels, self.errors.items(), strict=True):
             curve = frame[frame["group"] == group]
             every = float(error.mean())
-            panel.axhline(every, color=GREY, linestyle="--", linewidth=1.1, label="all cells")
-            style = {"color": COLOURS[i], "linewidth": 2.0, "label": "most reliable cells", **kw}
+            panel.axhline(every, color=grey(), linestyle="--", linewidth=1.1, label="all cells")
+            style = {"color": COLOURS[0], "linewidth": 2.0, "label": "most reliable cells", **kw}
             curve = curve[curve["cells"] >= min(_FEWEST, len(error))]
             panel.plot(curve["percent"], curve["error"], **style)
             panel.set_xlim(0, 101)
@@ -119,8 +119,8 @@ class ReliabilityDisplay:
             panel.set_title(
                 f"{group}: {len(error)} cells" if group else f"{len(error)} cells", fontsize="medium"
             )
-            panel.legend(frameon=False, loc="lower right")
             tidy(panel)
+        legend_below(panels[0], ax is None)
         self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
         self.figure_ = panels[0].figure
         return self

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
+
+import numpy as np
 
 from ..io import require
 
-#: Okabe and Ito's palette, told apart with any common form of colour blindness; grey-black last.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+#: Okabe and Ito's palette, told apart with any common form of colour blindness, without its black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#6b6b6b"
 
 
 def pyplot() -> Any:
@@ -30,16 +32,57 @@ def open_axes(ax: Any, figsize: tuple[float, float]) -> Any:
     return ax
 
 
+def ink(share: float = 1.0) -> str:
+    """The colour of text, ``share`` of it mixed with the background, so that pictures follow a dark style.
+
+    Examples
+    --------
+    >>> from colspace.displays._style import ink
+    >>> ink(), ink(0.0)
+    ('#000000', '#ffffff')
+    """
+    colours, now = pyplot().matplotlib.colors, pyplot().rcParams
+    text, paper = (np.array(colours.to_rgb(now[key])) for key in ("text.color", "axes.facecolor"))
+    return str(colours.to_hex(share * text + (1.0 - share) * paper))
+
+
+def grey() -> str:
+    """Lines and words that stand back."""
+    return ink(0.58)
+
+
+def dark() -> bool:
+    """Whether text is lighter than what it stands on."""
+    rgb = pyplot().matplotlib.colors.to_rgb
+    return sum(rgb(ink())) > sum(rgb(ink(0.0)))
+
+
 def tidy(ax: Any, *, grid: str = "both") -> None:
     """Light grid behind the data, no box around it."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis=grid, color="#e3e3e3", linewidth=0.7)
+    ax.grid(axis=grid, color=ink(0.11), linewidth=0.7)
     ax.set_axisbelow(True)
 
 
+def legend_below(ax: Any, own: bool, columns: int = 3) -> None:
+    """The legend of ``ax`` under a figure of our own, where it covers nothing; else where ``ax`` has most room."""
+    handles, labels = ax.get_legend_handles_labels()
+    if own:
+        across = min(columns, max(len(labels), 1))
+        ax.figure.legend(handles, labels, frameon=False, ncols=across, loc="outside lower center")
+    else:
+        ax.legend(handles, labels, frameon=False, fontsize="small")
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Lines of text of medium size that are no wider than ``inches``."""
+    return fill(text, max(12, int(inches / 0.078)))
+
+
 def class_colours(n_classes: int) -> list[Any]:
-    """One colour per class."""
-    if n_classes <= len(COLOURS):
-        return list(COLOURS[:n_classes])
+    """One colour per class; the eighth is that of text."""
+    if n_classes <= len(COLOURS) + 1:
+        return [*COLOURS, ink()][:n_classes]
     colormap = pyplot().get_cmap("viridis")
-    return [colormap(i / (n_classes - 1)) for i in range(n_classes)]
+    low, high = (0.25, 1.0) if dark() else (0.0, 0.95)  # none near the background
+    return [colormap(low + (high - low) * i / (n_classes - 1)) for i in range(n_classes)]

@@ -19,7 +19,7 @@ from ._dictionary import (
     shorten,
     sign_colour,
 )
-from ._style import GREY, class_colours, pandas, pyplot
+from ._style import class_colours, grey, ink, pandas, pyplot, wrapped
 
 Array = NDArray[np.float64]
 
@@ -163,16 +163,15 @@ class TopicsDisplay:
             panel = figure.add_subplot(grid[place // grid.ncols, place % grid.ncols])
             best = int(self.coefficients[k].argmax())
             value = float(self.coefficients[k, best])
-            colour = GREY if neutral[k] else colours[best] if several else sign_colour(value)
+            colour = grey() if neutral[k] else colours[best] if several else sign_colour(value)
             self._cloud(panel, k, colour, kw)
             about = f"{plain(shorten(self.targets[best], 14))} " if several else ""
             title = atom_title(k, f"{about}{value:+.3g}", bool(neutral[k]), self.stability)
             panel.set_title(title, fontsize="medium", color=colour)
             panels.append(panel)
         if ax is None:
-            figure.suptitle(
-                coefficient_title(self.targets, self.against, self.standardised), fontsize="medium"
-            )
+            title = coefficient_title(self.targets, self.against, self.standardised)
+            figure.suptitle(wrapped(title, figure.get_size_inches()[0]), fontsize="medium")
         self.ax_, self.figure_ = np.array(panels, dtype=object), figure
         return self
 
@@ -180,10 +179,10 @@ class TopicsDisplay:
         chosen = self._leading(k)
         panel.set_xticks([])
         panel.set_yticks([])
-        panel.spines[:].set(color="#d5d5d5", linewidth=0.8)
+        panel.spines[:].set(color=ink(0.17), linewidth=0.8)
         if not chosen.size:
             panel.text(
-                0.5, 0.5, "no words", ha="center", va="center", color="#8a8a8a", transform=panel.transAxes
+                0.5, 0.5, "no words", ha="center", va="center", color=grey(), transform=panel.transAxes
             )
             return
         weights = self.atoms[k, chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,20 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..datasets._real import FOLDER
 from ..io._files import directory, write_text
-from ._claims import PAPERS, VERDICTS, Claim, Paper, Verdict, judge, read_paper
+from ._claims import NO_DATA, PAPERS, VERDICTS, Claim, Paper, Verdict, judge, read_paper
 
 _RULE = (
     "A number *holds* within two standard errors or 3 % of the published one (or the stated tolerance), else it *differs*. An order or a bound *holds* "
     "if it does in the mean of every comparison, *fails* if one goes the other way by more than two standard errors, and *differs* in between. "
     "That there is no difference *holds* within two standard errors or 3 % (or the stated tolerance), else it *differs*. "
-    "*Not reproducible here* names what is missing. Verdicts are computed from the run."
+    "*Not reproducible here* names what is missing. Verdicts are computed from the run. After ± stands a standard error, in brackets the paper's "
+    "own spread over its runs, or its rounding."
 )
+_FEW = 3  # numbers of one place that lack their data and are printed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a target gave: its rows, or what it lacked."""
+    """What a target gave: its rows and remarks, or what it lacked."""
 
     name: str
     rows: list[dict[str, Any]] | None
@@ -32,6 +36,8 @@ class Outcome:
     stand_in: bool = False
     cpu: float = 0.0
     lacks: str = ""
+    notes: Sequence[str] = ()
+    quick: bool = False
 
 
 def run_all(
@@ -68,7 +74,7 @@ def _stored(path: Path, key: Mapping[str, Any]) -> Outcome | None:
         return None
     if not isinstance(data, dict) or data.get("key") != key:
         return None
-    return Outcome(**data["outcome"])
+    return Outcome(**{**data["outcome"], "quick": key["quick"]})
 
 
 def _run(name: str, out: Path, key: Mapping[str, Any], *, progress: bool) -> Outcome:
@@ -78,15 +84,22 @@ def _run(name: str, out: Path, key: Mapping[str, Any], *, progress: bool) -> Out
     try:
         result = run(name, quick=key["quick"], out=out, rng=key["seed"], progress=progress)
     except FileNotFoundError as error:
-        return Outcome(name, None, lacks=str(error))
+        return Outcome(name, None, lacks=_anywhere(str(error)))
     cpu = round(time.process_time() - start, 1)
-    outcome = Outcome(name, result.rows, result.size, result.stand_in, cpu)
+    notes, quick = [_anywhere(note) for note in result.notes], bool(key["quick"])
+    outcome = Outcome(name, result.rows, result.size, result.stand_in, cpu, notes=notes, quick=quick)
     with directory(out):
         text = json.dumps(
             {"key": dict(key), "outcome": outcome.__dict__}, indent=0, allow_nan=True, default=_plain
         )
         write_text(text, out / f"{name}.json")
     return outcome
+
+
+def _anywhere(text: str) -> str:
+    """The text without the place of the data on this machine."""
+    folder = os.environ.get(FOLDER)
+    return text.replace(str(Path(folder)), FOLDER) if folder else text
 
 
 def _plain(value: Any) -> Any:
@@ -133,6 +146,9 @@ def index_page(
     lines = ["# Book of reproduction", "", _RULE, ""]
     command = "colspace reproduce --all" + (" --quick" if quick else "")
     lines += [f"Made by `{command}`, colspace {__version__}.", ""]
+    short = [outcome.name for outcome in outcomes if outcome.quick]
+    if short and not quick:
+        lines += [f"Of a quick run, with fewer repetitions on smaller grids: {', '.join(short)}.", ""]
     counts = []
     for paper in papers:
         count = Counter(verdict.verdict for _, verdict in judged[paper.number])
@@ -143,7 +159,14 @@ def index_page(
     lines += ["", "## Targets", ""]
     lines += _table(
         ["target", "size", "CPU s"],
-        [[o.name, o.size or o.lacks, f"{o.cpu:.0f}" if o.rows is not None else ""] for o in outcomes],
+        [
+            [
+                o.name,
+                _size(o) if o.rows is not None else o.lacks,
+                f"{o.cpu:.0f}" if o.rows is not None else "",
+            ]
+            for o in outcomes
+        ],
     )
     lines += ["", "## What does not hold", ""]
     rows = [
@@ -165,30 +188,57 @@ def index_page(
 
 
 def paper_page(paper: Paper, pairs: Sequence[tuple[Claim, Verdict]], outcomes: Sequence[Outcome]) -> str:
-    """Every claim of one paper with its evidence, and the pictures of its targets."""
+    """A section a target, with its picture and the claims it answers, and what is not computed here."""
+    count = Counter(verdict.verdict for _, verdict in pairs)
     lines = [f"# {paper.number}: {paper.title}", "", _RULE, ""]
-    lines += _table(
-        ["place", "claim", "target", "published", "ours", "evidence", "verdict", "why"],
-        [
-            [c.place, c.says, c.target, *_published(c), v.ours, v.note, v.verdict, _why(c, v)]
-            for c, v in pairs
-        ],
-    )
+    lines += [", ".join(f"{count[v]} {v}" for v in VERDICTS) + ".", "", "[All papers](index.md)"]
     known = {outcome.name: outcome for outcome in outcomes}
     for name in dict.fromkeys(claim.target for claim, _ in pairs if claim.target):
-        outcome = known[name]
-        lines += ["", f"## {name}", ""]
-        if outcome.rows is None:
-            lines.append(f"Not run: {outcome.lacks}")
-            continue
-        larger = f" The paper: {paper.sizes[name]}." if name in paper.sizes else ""
-        instead = " Other data stand in for the published." if outcome.stand_in else ""
-        lines += [
-            f"{outcome.size or 'One run'}, {outcome.cpu:.0f} s of CPU.{larger}{instead}",
-            "",
-            f"![{name}]({name}.png)",
-        ]
+        lines += _section(paper, known[name], [pair for pair in pairs if pair[0].target == name])
+    missing = [(claim, verdict) for claim, verdict in pairs if not claim.target]
+    if missing:
+        lines += ["", "## Not computed here", ""]
+        lines += _table(
+            ["place", "claim", "published", "why"],
+            [[c.place, c.says, *_published(c), v.note] for c, v in missing],
+        )
     return "\n".join(lines) + "\n"
+
+
+def _size(outcome: Outcome) -> str:
+    """How much was run; a quick run is said to be one."""
+    size = outcome.size or "One run"
+    return f"Quick run: {size}" if outcome.quick else size
+
+
+def _section(paper: Paper, outcome: Outcome, pairs: Sequence[tuple[Claim, Verdict]]) -> list[str]:
+    """What was run and how it differs from the paper, the picture, and every claim."""
+    name = outcome.name
+    lines = ["", f"## {name}", ""]
+    if outcome.rows is None:
+        lines += [f"Not run: {outcome.lacks}", ""]
+    else:
+        parts = [f"{_size(outcome)}, {outcome.cpu:.0f} s of CPU."]
+        if name in paper.sizes:
+            parts.append(f"The paper: {paper.sizes[name]}.")
+        if outcome.stand_in:
+            parts.append("Other data stand in for the published.")
+        if name in paper.differences:
+            parts.append(f"Other than in the paper: {paper.differences[name]}.")
+        lines += [" ".join(parts), "", f"![{name}]({name}.png)", ""]
+        lines += [f"- {note}" for note in outcome.notes] + [""] * bool(outcome.notes)
+    head = ["place", "claim", "target", "published", "ours", "evidence", "verdict", "why"]
+    rows, gone = [], Counter[str]()
+    for c, v in pairs:
+        if v.note == NO_DATA:
+            gone[c.place] += 1
+        if v.note != NO_DATA or gone[c.place] <= _FEW:
+            rows.append([c.place, c.says, c.target, *_published(c), v.ours, v.note, v.verdict, _why(c, v)])
+    for place, number in gone.items():
+        if number > _FEW:
+            rest = f"{number - _FEW} more number" + "s" * (number > _FEW + 1)
+            rows.append([place, rest, name, "", "", NO_DATA, VERDICTS[3], ""])
+    return lines + _table(head, rows)
 
 
 def _published(claim: Claim) -> list[str]:

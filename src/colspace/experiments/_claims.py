@@ -11,7 +11,7 @@
 - ``at_most``, ``at_least``: rows against the number ``published``: holds, differs within two standard errors of it, else fails.
 
 Rows that agree in value and error, as the points of one curve do in its slope, count as one. ``[settings]`` has the published constants that
-the experiments use; they read them from here.
+the experiments use; they read them from here. ``[sizes]`` has what the paper ran where that is more, ``[differences]`` how its protocol differs.
 
 A claim without a target is not computed here: ``missing`` says why. ``needs`` names what its rows need that may be absent, an
 optional package say; without such rows the claim is not reproducible here. Verdicts come from the run alone; ``why`` has a sentence for a
@@ -36,6 +36,7 @@ Number = tuple[float, float]  # value and standard error
 
 PAPERS = ("000", "001", "002", "003", "004")
 VERDICTS = ("holds", "differs", "fails", "not reproducible here")
+NO_DATA = "data"
 RULES = ("near", "below", "like", "at_most", "at_least")
 _PAIRED = ("below", "like")
 _CLOSE = 0.03
@@ -68,13 +69,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's claims; ``sizes`` has what the paper ran where that is more than a full run here, ``settings`` its constants."""
+    """A paper's claims; ``sizes`` has what the paper ran where that is more than a full run here, ``settings`` its constants.
+
+    ``differences`` says how the protocol of a target differs from the paper's.
+    """
 
     number: str
     title: str
     claims: tuple[Claim, ...]
     sizes: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    differences: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ def parse_paper(text: str) -> Paper:
             msg = f"claim {claim.id!r} is there twice; give each its own id"
             raise ValueError(msg)
         seen.add(claim.id)
-    return Paper(data["paper"], data["title"], claims, data.get("sizes", {}), data.get("settings", {}))
+    given = {key: data.get(key, {}) for key in ("sizes", "settings", "differences")}
+    return Paper(data["paper"], data["title"], claims, **given)
 
 
 def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -195,7 +201,7 @@ def judge(claim: Claim, rows: Sequence[Row] | None, *, stand_in: bool = False) -
     if claim.missing:
         return Verdict(VERDICTS[3], note=claim.missing)
     if rows is None or (stand_in and not claim.own_data):
-        return Verdict(VERDICTS[3], note="data")
+        return Verdict(VERDICTS[3], note=NO_DATA)
     chosen, others = _select(claim, rows, claim.where), _select(claim, rows, {**claim.where, **claim.against})
     if not chosen or not others:
         return Verdict(VERDICTS[3], note=claim.needs)

@@ -313,7 +313,7 @@ def _log_axes(ax: Any, places: list[float]) -> None:
         middle = np.sqrt(low * high)
         low, high = min(low, middle / 2), max(high, middle * 2)
     steps = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
-    ticks = [t for t in (s * 10.0**e for e in range(-4, 1) for s in steps) if low <= t <= high]
+    ticks = [t for t in (s * 10.0**e for e in range(-6, 4) for s in steps) if low <= t <= high]
     ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
     ax.set_ylim(low, high)
     for axis in (ax.xaxis, ax.yaxis):

@@ -125,6 +125,10 @@ class Rival:
     ladders: tuple[Values, ...]
     start: tuple[int, ...]
 
+    def at(self, places: tuple[int, ...]) -> Values:
+        """The settings at these places of the ladders."""
+        return tuple(values[i] for values, i in zip(self.ladders, places, strict=True))
+
 
 _WIDTHS, _RIDGES = BANDWIDTHS[::2], ALPHAS[::2]
 RIVALS = {
@@ -146,14 +150,11 @@ def tuned_rival(rival: Rival, m: Memory, train: Index, test: Index, k: int = 100
     """The settings of highest recall on one partition, found by climbing, and that recall."""
     found: dict[tuple[int, ...], float] = {}
 
-    def at(places: tuple[int, ...]) -> Values:
-        return tuple(values[i] for values, i in zip(rival.ladders, places, strict=True))
-
     def score(places: tuple[int, ...]) -> float:
         if places not in found:
-            scores = rival.scores(m, train, test, at(places))
+            scores = rival.scores(m, train, test, rival.at(places))
             found[places] = float(recall_at_k(m.Y[test], scores, min(k, scores.shape[1])))
         return found[places]
 
     best = climb(score, tuple(len(values) for values in rival.ladders), rival.start)
-    return at(best), score(best)
+    return rival.at(best), score(best)

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score, recall_score, roc_auc_scor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..displays._style import GREY
+from ..displays._style import grey
 from ._core import mean_and_se
 
 Array = NDArray[np.float64]
@@ -80,6 +80,18 @@ def unfinished() -> Iterator[None]:
         yield
 
 
+def short(value: float) -> str:
+    """Two digits with a sign, without powers of ten up to 10,000.
+
+    Examples
+    --------
+    >>> from colspace.experiments._sdl import short
+    >>> short(0.0123), short(-1.0), short(-437.0)
+    ('+0.012', '-1', '-437')
+    """
+    return f"{value:+.0f}" if 100 <= abs(value) < 10_000 else f"{value:+.2g}"
+
+
 def show_image(ax: Any, atom: Array, title: str) -> None:
     """An atom as a square image."""
     side = round(np.sqrt(len(atom)))
@@ -87,5 +99,5 @@ def show_image(ax: Any, atom: Array, title: str) -> None:
     ax.imshow(atom.reshape(side, side), cmap="RdBu_r", vmin=-peak, vmax=peak)
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.spines[:].set_color(GREY)
+    ax.spines[:].set_color(grey())
     ax.set_title(title, fontsize="x-small")

@@ -38,6 +38,7 @@ RATE: float = PAPER["rates"]["rows"]
 FIRST, SECOND, NETWORK, LINEAR = "first order", "second order", "network", "reduced-rank regression"
 HIDDEN: int = PAPER["network"]["hidden"]
 EPOCHS: int = PAPER["network"]["epochs"]
+MANY = 9  # panels; more share one legend
 BATCHES = round(1 / PAPER["network"]["batch_share"])
 
 
@@ -285,41 +286,63 @@ def measure(
     return lines
 
 
-def draw(title: str, settings: Sequence[Setting], lines: Sequence[Line], columns: int) -> Any:
-    """Log-log figure, one Axes per panel, medians with quartiles, the theorems' rate dotted."""
+def draw(title: str, settings: Sequence[Setting], rows: Sequence[Row], columns: int) -> Any:
+    """Log-log figure, one Axes per panel, medians with quartiles, the theorems' rate dotted; rates in the legends of few panels."""
     plt = pyplot()
-    rows = -(-len(settings) // columns)
+    few = len(settings) <= MANY
+    height, width = (3.9, 3.7) if few else (2.4, 2.7)
+    lines = -(-len(settings) // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.7 * columns, 3.9 * rows + 0.4), layout="constrained", squeeze=False
+        lines,
+        columns,
+        figsize=(width * columns, height * lines + 0.6),
+        layout="constrained",
+        squeeze=False,
     )
     figure.suptitle(title, fontsize="large")
-    names = list(dict.fromkeys(line.method for line in reversed(lines)))  # links with all methods come last
+    names = list(dict.fromkeys(row["method"] for row in reversed(rows)))  # links with all methods come last
+    shown: dict[str, Any] = {}
     for ax in axes.flat[len(settings) :]:
         ax.set_axis_off()
     for place, (ax, setting) in enumerate(zip(axes.flat, settings, strict=False)):
-        for line in (line for line in lines if line.setting == setting):
-            i = names.index(line.method)
-            low, middle, high = line.quartiles
-            style = {
-                "color": COLOURS[i],
-                "marker": MARKERS[i],
-                "markersize": 4,
-                "linewidth": 1.3,
-                "capsize": 2,
-            }
-            label = line.method + (f": {line.rate:+.2f}" if len(line.n) > 1 else "")
-            ax.errorbar(line.n, middle, yerr=[middle - low, high - middle], label=label, **style)
-            if line.method == f"{FIRST}, default":
-                n = np.array(line.n, dtype=float)
-                ax.plot(n, middle[-1] * (n / n[-1]) ** RATE, "k:", linewidth=1.2, label=f"rate {RATE:+.2f}")
-        ax.set_title(setting.title, fontsize="medium")
-        ax.set_xlabel("rows n")
+        here = [
+            row
+            for row in rows
+            if (row["law"], row["links"], row["p"]) == (setting.law, setting.links, setting.width)
+        ]
+        for name in dict.fromkeys(row["method"] for row in here):
+            shown |= _draw_line(
+                ax, names.index(name), [row for row in here if row["method"] == name], rates=few
+            )
+        ax.set_title(setting.title, fontsize="medium" if few else "small")
+        if few or place >= len(settings) - columns:
+            ax.set_xlabel("rows n")
         if place % columns == 0:
             ax.set_ylabel("distance (3.1)")
-        below(ax, "xx-small")
+        if few:
+            below(ax, "xx-small")
         tidy(ax)
-        _log_axes(ax, [float(n) for n in lines[0].n])
+        places = sorted({float(row["n"]) for row in here})
+        _log_axes(ax, places if few or len(places) < 4 else places[::2])
+    if not few:
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, frameon=False)
     return figure
+
+
+def _draw_line(ax: Any, i: int, rows: Sequence[Row], *, rates: bool) -> dict[str, Any]:
+    """One method of a panel; label -> what is drawn."""
+    name, rate = rows[0]["method"], rows[0]["rate"]
+    n = np.array([row["n"] for row in rows], dtype=float)
+    low, middle, high = (
+        np.array([row[key] for row in rows]) for key in ("lower_quartile", "median", "upper_quartile")
+    )
+    style = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "linewidth": 1.3, "capsize": 2}
+    label = f"{name}: {rate:+.2f}" if rates and len(n) > 1 else name
+    found = {label: ax.errorbar(n, middle, yerr=[middle - low, high - middle], label=label, **style)}
+    if name == f"{FIRST}, default":
+        label = f"rate {RATE:+.2f}"
+        (found[label],) = ax.plot(n, middle[-1] * (n / n[-1]) ** RATE, "k:", linewidth=1.2, label=label)
+    return found
 
 
 def rows_of(lines: Sequence[Line]) -> list[Row]:
@@ -391,6 +414,6 @@ def finish(
     ]
 
     def figure() -> Any:
-        return draw(title, settings, lines, columns)
+        return draw(title, settings, rows, columns)
 
     return write(Result(name, title, rows, summary, notes, figure, size=size), out)

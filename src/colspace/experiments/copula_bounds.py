@@ -24,7 +24,7 @@ from ..copula._truncated import truncated_moments
 from ..datasets import CopulaTruth, make_copula
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ._copula_sim import Array, latent_moments
-from ._core import Result, Row, mean_and_se, power_slope, write
+from ._core import Result, Row, _log_axes, mean_and_se, power_slope, write
 
 NAME = "copula-bounds"
 REPETITIONS = {True: 3, False: 10}
@@ -205,7 +205,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         }
         for row in rows
     ]
-    title = "Copula imputer: the theorems of the supplement under the true law"
+    title = "Paper 003, Theorems 1 to 4 and Corollary 1: bounds under the true law"
     notes = (
         "Theorem 1: coverage. Theorem 4: share within d less the bound, promised to be positive.",
         "Theorem 3, Lemma 2, Corollary 1: share over the bound less what is promised, promised to be negative.",
@@ -243,10 +243,7 @@ def draw(title: str, rows: list[Row]) -> Any:
     x = np.array([row["x"] for row in excess])
     root = np.sqrt(np.log(x) / x)
     axes[2].plot(x, root * excess[0]["value"] / root[0], "k:", label="sqrt(log |O| / |O|)")
-    axes[2].set_xscale("log")
-    axes[2].set_yscale("log")
-    axes[2].set_xticks(x, [f"{value:g}" for value in x])
-    axes[2].minorticks_off()
+    _log_axes(axes[2], list(x))
     axes[2].set_title("Corollary 1", fontsize="medium")
     axes[2].set_xlabel("|O|")
     for ax in axes:

@@ -27,7 +27,7 @@ from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_im
 from ._core import Result, Row, mean_and_se, write
 
 NAME = "copula-rank"
-REPETITIONS = {True: 2, False: 10}
+REPETITIONS = {True: 2, False: 4}
 SIZE: dict[bool, dict[str, int]] = {True: {"n_samples": 250, "n_features": 100}, False: {}}
 RANKS = {True: range(6, 15), False: range(3, 12)}  # continuous or not
 STEP = {True: 4, False: 1}  # of the ranks, when quick and not
@@ -134,7 +134,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             alone = next(row for row in rows if row["setting"] == name and row["method"] == AUTO)
             text = f"{alone['error']:.4f} ± {alone['se']:.4f}"
             summary.append({"setting": name, "method": AUTO, "errors": "", "best": text, "at": ""})
-    title = "Copula imputer: error over the rank (supplement, Fig. 2)"
+    title = "Paper 003, Fig. 2: error over the rank or the penalty"
     n, p = (SIZE[quick].get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
     size = f"{repetitions} tables of {n} x {p} a setting, every {STEP[quick]}. rank"
     return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)

@@ -150,7 +150,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         }
         for row in rows
     ]
-    title = "Copula imputer: held-out ratings (supplement, Table 3)"
+    title = f"Paper 003, Table 3: held-out {'generated ' if ratings is None else ''}ratings"
     users, items = SIZE[quick] if ratings is None else ratings.shape
 
     def figure() -> Any:

@@ -133,7 +133,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         other = shape[row["method"], row["share"]]
         row["apart"] = abs(row["ratio"] - other["ratio"])
         row["apart_se"] = float(np.hypot(row["ratio_se"], other["ratio_se"]))
-    title = "Copula imputer: error on the m % most reliable cells (supplement, Fig. 1)"
+    title = "Paper 003, Fig. 1: error on the m % most reliable cells"
     n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
     return write(
         Result(

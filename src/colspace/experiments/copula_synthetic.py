@@ -106,7 +106,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         }
         for row in rows
     ]
-    title = "Copula imputer: error on the missing cells of six simulated settings (supplement, Table 1)"
+    title = "Paper 003, Tables 1 and 2: error on the missing cells of six simulated settings"
     n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
     return write(
         Result(

@@ -171,7 +171,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                         advance()
     rows, summary = tabulate(panels)
     rows += theorem_rows(REPETITIONS[quick], rng)
-    title = "Objective above the best value that any solver reached (Figs. 2 and 3)"
+    title = "Paper 004, Figs. 2 and 3: objective above the best value that any solver reached"
     notes = (
         f"At most {SWEEPS[quick]} iterations each, no other reason to stop than a relative change of 1e-12; ridge {RIDGE:g}.",
         "'radius' is the diminishing radius of Algorithm 3; the lifted gradient (Algorithms 1, 2) has no sign constraint.",

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from .._progress import track
 from ..datasets import JobsData, load_jobs
 from ..dictionary import SupervisedDictionaryClassifier
-from ..displays._style import COLOURS, GREY, MARKERS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, grey, pyplot, tidy
 from ._core import Result, Row, write
 from ._sdl import averaged, best_f_level, logistic, measures, sparse_error, unfinished
 from ._sdl_path import (
@@ -51,8 +51,8 @@ TOPICS, FOLDS = 20, 5
 NAME = "sdl-jobs"
 SHOWN = 10  # words of a topic
 FOLDS_RUN = {True: 1, False: FOLDS}
-FEW = 240  # postings when quick
-PATH = {True: PathSize(240, 2, 6), False: PathSize(20_000, 3, 100)}
+FEW = 140  # postings when quick
+PATH = {True: PathSize(140, 2, 4), False: PathSize(20_000, 3, 100)}
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # C of logistic regression
 SHARES = (0.1, 1.0, 10.0)  # of the automatic xi
 RIDGES = (0.001, 0.01)  # l2, in units of the mean ||x||^2
@@ -257,7 +257,7 @@ def some_of(data: JobsData, n: int, seed: int) -> JobsData:
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
-    """Five folds of every table and the path of xi; when quick 240 postings of the first, one fold, three methods."""
+    """Five folds of every table and the path of xi; when quick 140 postings of the first, one fold, three methods."""
     found = tables()
     name, data = next(iter(found.items()))
     told = coefficient_rows(name, data)
@@ -294,7 +294,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             f"{what} of '{name}', with its covariates if it has any: coefficient per standard deviation, then words:"
         )
         notes += some.lines()
-    title = "Real and fake job postings: supervised topics (Tables 2, 4, 5, Figs. 8 to 10)"
+    title = "Paper 004, Tables 2, 4, 5 and Figs. 8 to 10: real and fake job postings"
     size = f"{sizes}; {folds} folds, {PATH[quick].splits} splits of at most {PATH[quick].postings:,} postings on the path"
 
     def figure() -> Any:
@@ -335,6 +335,12 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
     for i, method in enumerate(dict.fromkeys(row["method"] for row in path)):
         for covariates in dict.fromkeys(row["covariates"] for row in path):
             here = [r for r in path if (r["method"], r["covariates"]) == (method, covariates)]
+            label = method + (", covariates" if covariates else "")
+            if here[0]["xi"] is None:  # one value, no path
+                axes[0].axhline(
+                    here[0]["F"], color=COLOURS[i], linestyle="-" if covariates else "--", label=label
+                )
+                continue
             axes[0].errorbar(
                 [row["error_column"] for row in here],
                 [row["F"] for row in here],
@@ -344,7 +350,7 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
                 markersize=4,
                 markerfacecolor=COLOURS[i] if covariates else "none",
                 linestyle="-" if covariates else "--",
-                label=method + (", covariates" if covariates else ""),
+                label=label,
             )
     axes[0].set_title("Pareto plot over xi (Fig. 10)", fontsize="medium")
     axes[0].set_xlabel("relative error over the squared one of NMF")
@@ -356,7 +362,7 @@ def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
         values = np.concatenate([some.coef, some.covariate_coef])
         order = np.argsort(np.abs(values))[-20:]
         order = order[np.argsort(values[order])]
-        colours = [COLOURS[0] if i < len(some.words) else GREY for i in order]
+        colours = [COLOURS[0] if i < len(some.words) else grey() for i in order]
         ax.barh(range(len(order)), values[order], color=colours)
         ax.set_yticks(range(len(order)), [names[i] for i in order], fontsize="xx-small")
         ax.set_title(f"topics (blue) and covariates (grey): {name} (Fig. 9)", fontsize="small")

@@ -26,7 +26,7 @@ from ..datasets import PneumoniaData, load_pneumonia
 from ..dictionary import SupervisedDictionaryClassifier
 from ..displays._style import pyplot
 from ._core import Result, Row, write
-from ._sdl import logistic, measures, show_image, squared_error, unfinished
+from ._sdl import logistic, measures, short, show_image, squared_error, unfinished
 from ._sdl_published import youden
 
 Array = NDArray[np.float64]
@@ -119,7 +119,7 @@ def fit_published(model: str, atoms: int, xi: float) -> Callable[..., Fitted]:
             l2=0.0,
             class_weight=None,
             threshold=0.5,
-            dictionary_norm=1.0,
+            bounds={"dictionary": 1.0},
             max_iter=max_iter,
             tol=1e-6,
             random_state=seed,
@@ -223,7 +223,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         f"Pneumonia: {np.mean(y):.0%} of training, {np.mean(t):.0%} of test images.",
         "Accuracy and F: probability 0.5 where parameters are chosen, Youden's level of training images where they are published.",
     )
-    title = "PneumoniaMNIST: atoms with the largest and smallest coefficients (Fig. 12)"
+    title = "Paper 004, Fig. 12: atoms of chest X-rays with the largest and smallest coefficients"
     size = f"{len(X):,} training and {len(T):,} test images of 28 x 28"
 
     def figure() -> Any:
@@ -247,6 +247,6 @@ def draw(title: str, fits: Mapping[str, Fitted]) -> Any:
         half = DRAWN // 2
         picked = np.concatenate([order[: DRAWN - half], order[len(order) - half :]])
         for ax, i in zip(line, picked, strict=True):
-            show_image(ax, fit.atoms[i], f"{fit.coef[i]:+.2g}")
+            show_image(ax, fit.atoms[i], short(fit.coef[i]))
         line[0].set_ylabel(name.replace(", ", ",\n"), fontsize="x-small")
     return figure

@@ -27,8 +27,8 @@ from ._stein_sim import (
 
 WIDTH: int = PAPER["columns"][0]
 ROWS = {True: (300, 1_000, 3_000, 9_000), False: tuple(PAPER["rows"])}
-REPETITIONS = {True: 11, False: 50}
-NETWORKS = {True: Networks(2, (300, 9_000), 15), False: Networks(4, ROWS[False])}
+REPETITIONS = {True: 11, False: 25}
+NETWORKS = {True: Networks(2, (300, 9_000), 15), False: Networks(2, (300, 3_000, 9_000))}
 
 NOTES = (
     f"Medians; the dotted line has the theorems' rate {RATE:g} through the last point of the first order's default.",

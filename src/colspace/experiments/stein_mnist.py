@@ -69,7 +69,7 @@ class Size:
 
 SIZES = {
     True: Size((12,), PAPER["training"], 600, 10, 1, 2),
-    False: Size(tuple(PAPER["dimensions"]), PAPER["training"], 2_000, PAPER["epochs"], 2, 1),
+    False: Size(tuple(PAPER["dimensions"][::4]), PAPER["training"], 2_000, PAPER["epochs"], 2, 1),
 }
 BATCH: int = PAPER["batch"]
 HELD_OUT = 0.2

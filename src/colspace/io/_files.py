@@ -9,6 +9,8 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -115,6 +117,61 @@ def _real(path: PathLike) -> Path:
 # ---------------------------------------------------------------------- writing
 
 
+@dataclass(frozen=True)
+class _Pending:
+    """Files that are written and wait for their names, and folders made for them, the innermost first."""
+
+    files: list[tuple[Path, Path]] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+
+
+_pending: ContextVar[_Pending | None] = ContextVar("colspace_pending", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Files written within take their places when the block ends well, all of them; after an error none does.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colspace.io._files import together, write_text
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> try:
+    ...     with together():
+    ...         write_text("whole", folder / "a.txt")
+    ...         raise KeyboardInterrupt
+    ... except KeyboardInterrupt:
+    ...     print(list(folder.iterdir()))
+    []
+    """
+    if _pending.get() is not None:  # part of a larger whole
+        yield
+        return
+    pending = _Pending()
+    token = _pending.set(pending)
+    try:
+        yield
+        while pending.files:
+            beside, real = pending.files[0]
+            beside.replace(real)
+            pending.files.pop(0)
+    except BaseException:
+        for beside, _ in pending.files:
+            beside.unlink(missing_ok=True)
+        _remove(pending.folders)
+        raise
+    finally:
+        _pending.reset(token)
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    """Folders that are still empty."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
 @contextmanager
 def replacing(path: PathLike) -> Iterator[BinaryIO]:
     """A binary file that takes the place of ``path`` when the block ends well; after an error nothing has changed.
@@ -150,7 +207,10 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())  # a full disk may show only now
             _take_over(beside, real)
-            beside.replace(real)
+            if (pending := _pending.get()) is not None:
+                pending.files.append((beside, real))
+            else:
+                beside.replace(real)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
@@ -188,10 +248,10 @@ def directory(path: Path) -> Iterator[None]:
     """A directory to write in, made if it is missing; if the block fails, what was made and is still empty goes."""
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
+    if (pending := _pending.get()) is not None:
+        pending.folders[:0] = made
     try:
         yield
     except BaseException:
-        with suppress(OSError):
-            for folder in made:
-                folder.rmdir()
+        _remove(made)
         raise

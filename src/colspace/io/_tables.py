@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Collection
-from typing import Any
+import warnings
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
 
 from ._extras import require
 from ._files import PathLike, check_target, replacing
-from ._source import Source, kind_of, open_source
+from ._source import Source, kind_of, open_sources
 from ._text import first_line, read_text, refuse_twice
+
+_WHAT = {"parquet": "a Parquet", "arrow": "an Arrow", "jsonl": "a JSON lines"}
 
 
 def read_table(
@@ -20,10 +24,11 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        CSV (``.csv``, ``.csv.gz``), tab-separated (``.tsv``), Parquet or Arrow (``.arrow``, file or stream) by suffix.
-        Standard input (``"-"``) and pipes are any of these, told apart by their first bytes. A text header that has another
-        separator only (``;``, tab, ``,`` or ``|``) is read with that one, and spaces around names are left out; warnings
-        say so. Names that stand twice are refused.
+        CSV (``.csv``), tab-separated (``.tsv``) or JSON lines (``.jsonl``), each also packed (``.gz``), Parquet or Arrow
+        (``.arrow``, file or stream) by suffix. A folder or a pattern (``data/*.parquet``) is one table in several files, which
+        must have the same columns. Standard input (``"-"``) and pipes are any of these, told apart by their first bytes. A text
+        header that has another separator only (``;``, tab, ``,`` or ``|``) is read with that one, and spaces around names are
+        left out; warnings say so. Names that stand twice are refused.
     text : collection of str
         Columns of a text file to keep as they are written, such as identifiers with leading zeros.
     gaps : bool
@@ -42,9 +47,9 @@ def read_table(
     (2, 2)
     """
     require("pandas", "cli", "reading tables")
-    source = open_source(path)
-    check_encoding([source], encoding)
-    return read_source(source, text=text, gaps=gaps, encoding=encoding)
+    sources = open_sources(path)
+    check_encoding(sources, encoding)
+    return read_sources(sources, text=text, gaps=gaps, encoding=encoding)
 
 
 def check_encoding(sources: Collection[Source], encoding: str | None) -> None:
@@ -52,6 +57,34 @@ def check_encoding(sources: Collection[Source], encoding: str | None) -> None:
     if encoding is not None and not any(source.is_text for source in sources):
         names = ", ".join(str(source.path) for source in sources)
         msg = f"encoding={encoding!r} is about text, and {names} has its own; leave it out"
+        raise ValueError(msg)
+
+
+def read_sources(
+    sources: Sequence[Source], *, text: Collection[str] = (), gaps: bool = True, encoding: str | None = None
+) -> Any:
+    """The table that several sources make, one under the other."""
+    if len(sources) == 1:
+        return read_source(sources[0], text=text, gaps=gaps, encoding=encoding)
+    pandas = require("pandas", "cli", "reading tables")
+    frames: list[Any] = []
+    for source in sources:
+        frame = read_source(source, text=text, gaps=gaps, encoding=encoding)
+        if frames:
+            check_columns(sources[0], [str(c) for c in frames[0].columns], source, map(str, frame.columns))
+        frames.append(frame)
+    return pandas.concat(frames, ignore_index=True)
+
+
+def check_columns(first: Source, wanted: Collection[str], source: Source, there: Any) -> None:
+    """Refuse a part whose columns are not those of the first, all of them named."""
+    found = list(there)
+    lost, more = [c for c in wanted if c not in set(found)], [c for c in found if c not in set(wanted)]
+    if lost or more:
+        lacks = f"lacks {', '.join(map(repr, lost))}" if lost else ""
+        has = f"has {', '.join(map(repr, more))} besides" if more else ""
+        both = " and ".join(part for part in (lacks, has) if part)
+        msg = f"{source.path} {both}, unlike {first.path}: parts of one table have the same columns"
         raise ValueError(msg)
 
 
@@ -63,7 +96,7 @@ def read_source(
     if source.is_text:
         frame = read_text(pandas, source, text=text, gaps=gaps, encoding=encoding)
     else:
-        frame = read_arrow(source).to_pandas()
+        frame = _plain(read_arrow(source), source).to_pandas()
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         msg = f"{source.path} is empty: {frame.shape[0]} rows, {frame.shape[1]} columns"
         raise ValueError(msg)
@@ -71,11 +104,13 @@ def read_source(
 
 
 def read_arrow(source: Source) -> Any:
-    """A Parquet or Arrow source as a pyarrow Table."""
-    what = "a Parquet" if source.kind == "parquet" else "an Arrow"
+    """A Parquet, Arrow or JSON lines source as a pyarrow Table."""
+    what = _WHAT[source.kind]
     pyarrow = require("pyarrow", "cli", f"reading {what} file")
     try:
         with source.open() as file:
+            if source.kind == "jsonl":
+                return _read_json(pyarrow, source, file)
             if source.kind == "parquet":
                 from pyarrow import parquet
 
@@ -87,15 +122,58 @@ def read_arrow(source: Source) -> Any:
             reader = (pyarrow.ipc.open_file if start == b"ARROW1" else pyarrow.ipc.open_stream)(file)
             refuse_twice(source, reader.schema.names)
             return reader.read_all()
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, EOFError) as error:
         msg = f"{source.path} is not {what} file: {first_line(error)}"
         raise ValueError(msg) from error
+
+
+def _read_json(pyarrow: Any, source: Source, file: Any) -> Any:
+    """Records; a line must fit into a block, so blocks grow until it does."""
+    from pyarrow import json as records
+
+    if not file.read(64).strip():
+        return pyarrow.table({})
+    block = 1 << 20
+    while True:
+        file.seek(0)
+        try:
+            return records.read_json(file, records.ReadOptions(block_size=block))
+        except pyarrow.ArrowInvalid as error:
+            if "straddling" not in str(error) or block >= 1 << 30:
+                raise
+            block *= 16
+
+
+def _plain(table: Any, source: Source) -> Any:
+    """Decimals as floats; lists and records, which are no cells, as their text."""
+    import pyarrow as pa
+
+    nested = []
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+        elif pa.types.is_nested(field.type):
+            cells = [
+                None if cell is None else json.dumps(cell, default=str)
+                for cell in table.column(i).to_pylist()
+            ]
+            table = table.set_column(i, field.name, pa.array(cells, pa.string()))
+            nested.append(field.name)
+    if nested:
+        warnings.warn(
+            f"{source.path}: lists and records are taken as text: {', '.join(map(repr, nested))}",
+            stacklevel=3,
+        )
+    return table
+
+
+# ---------------------------------------------------------------------- out
 
 
 def write_table(frame: Any, path: PathLike) -> None:
     """Write a pandas DataFrame; the format goes by the suffix as in `read_table`, ``"-"`` is CSV on stdout.
 
-    A plain range index is left out of text formats; any other index is written. The file takes the place of what was there
+    A plain range index is left out of text and Arrow; any other index is written. The file takes the place of what was there
     when it is whole. Cells are written as they are, also those that a spreadsheet would run as a formula.
 
     Examples
@@ -114,22 +192,42 @@ def write_table(frame: Any, path: PathLike) -> None:
             frame.to_parquet(file)
         return
     plain = isinstance(frame.index, pandas.RangeIndex) and frame.index.start == 0 and frame.index.step == 1
+    if kind in ("arrow", "jsonl"):
+        frame = frame if plain else frame.reset_index()
+        with replacing(path) as file:
+            if kind == "arrow":
+                _write_arrow(frame, file)
+            else:
+                frame.to_json(
+                    file, orient="records", lines=True, compression=packing(path), date_format="iso"
+                )
+        return
     layout = {"sep": "\t" if kind == "tsv" else ",", "index": not plain}
     if str(path) == "-":
         frame.to_csv(sys.stdout, **layout)
         return
     with replacing(path) as file:
-        frame.to_csv(file, compression="gzip" if str(path).lower().endswith(".gz") else None, **layout)
+        frame.to_csv(file, compression=packing(path), **layout)
+
+
+def packing(path: PathLike) -> Literal["gzip"] | None:
+    """How a file is packed, by its name."""
+    return "gzip" if str(path).lower().endswith(".gz") else None
+
+
+def _write_arrow(frame: Any, file: Any) -> None:
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def check_table_target(path: PathLike) -> str:
     """The format that `write_table` would write; refuses what it could not write."""
     kind = kind_of(path)
-    if kind == "arrow":
-        msg = f"{path}: unknown kind of table to write; the name must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet"
-        raise ValueError(msg)
-    if kind == "parquet":
-        require("pyarrow", "cli", "writing Parquet")
+    if kind in ("parquet", "arrow"):
+        require("pyarrow", "cli", f"writing {kind.capitalize()}")
     if str(path) != "-":
         check_target(path)
     return kind

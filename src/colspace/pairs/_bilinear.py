@@ -33,13 +33,14 @@ from ._kernel import CHUNK
 from ._links import Links, check_links
 from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
 from ._reduce import check_width
+from ._summary import PairsSummary
 
 Array = NDArray[np.float64]
 
 _ROWS = 4096
 
 
-class BilinearPairRegressor(BaseEstimator):
+class BilinearPairRegressor(PairsSummary, BaseEstimator):
     r"""Scores of pairs as a low-rank bilinear form of their features (inductive matrix completion).
 
     .. math:: \min_{U, V} \sum_{(i,j)} \ell(y_{ij},\, a_i^\top U V^\top b_j)

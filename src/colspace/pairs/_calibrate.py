@@ -35,14 +35,16 @@ def calibration(held: Iterable[Any], observed: bool) -> dict[str, Array]:
     return {"score": found.X_thresholds_, "probability": found.y_thresholds_}
 
 
-def require_calibration(model: Any) -> None:
-    """Refuse probabilities of a fit that has learnt none."""
+def require_calibration(model: Any) -> dict[str, Array]:
+    """What a fit has learnt of probabilities; a fit that has learnt nothing is refused."""
     check_is_fitted(model)
     if not hasattr(model, "calibration_"):
         msg = (
             "probabilities are learnt with calibrate=True, which this fit did not have; set it and fit again"
         )
         raise AttributeError(msg)
+    found: dict[str, Array] = model.calibration_
+    return found
 
 
 def probabilities(found: dict[str, Array], scores: Any) -> Any:

@@ -36,7 +36,7 @@ def excess_distances(E: Array, F: Array, unit: float = 1.0, precision: Any = np.
 
     ||e||^2 is the same along a row, so it is left out: entities very far away neither overflow nor lose digits.
     """
-    E, F = _in_units(E, unit), _in_units(F, unit)
+    E, F = in_units(E, unit), in_units(F, unit)
     if precision != np.float64 and max(np.abs(E).max(initial=0.0), np.abs(F).max(initial=0.0)) < _NEAR:
         E, F = E.astype(precision), F.astype(precision)
     D = E @ F.T
@@ -46,7 +46,7 @@ def excess_distances(E: Array, F: Array, unit: float = 1.0, precision: Any = np.
     return D
 
 
-def _in_units(E: Array, unit: float) -> Array:
+def in_units(E: Array, unit: float) -> Array:
     """Rows in a unit, those beyond reach brought back along their direction, which is all that counts out there."""
     size = np.abs(E).max(axis=1, initial=0.0, keepdims=True)
     far = size > _FARTHEST * unit
@@ -132,7 +132,7 @@ class Smoother:
 
         A row (e, 1) times (-2 f, |f|^2), in units of the width, is a row of distances but for |e|^2.
         """
-        E, F = _in_units(E, width), _in_units(F, width)
+        E, F = in_units(E, width), in_units(F, width)
         near = max(np.abs(E).max(initial=0.0), np.abs(F).max(initial=0.0)) < _NEAR
         precision = self.precision if near else np.float64
         rows = np.hstack([E, np.ones((len(E), 1))]).astype(precision)

@@ -14,20 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
-from ._calibrate import calibration, probabilities, require_calibration
+from ._calibrate import calibration
 from ._features import (
     SIDES,
     Features,
     check_same_names,
     embedded,
-    sides,
     unpack,
 )
 from ._kernel import CHUNK
 from ._kernel_tables import metrics_of, read_new_tables, read_tables
 from ._links import Links, check_links
+from ._predictions import Asked, PairPredictions
 from ._quality import quality
-from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
+from ._ranking import check_k, places_of, require_pandas
 from ._reduce import Embedding
 from ._ridge import TARGETS
 from ._ridge_search import Search, Wish, choose, numbers
@@ -45,6 +45,7 @@ from ._ridge_tune import (
     transposed,
 )
 from ._similarity import METRICS, Base, profile_kernel
+from ._summary import PairsSummary
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -52,7 +53,7 @@ Index = NDArray[np.intp]
 _ROWS = 2048  # left entities in one block of predictions
 
 
-class KernelPairRegressor(BaseEstimator):
+class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     r"""Scores of pairs of entities by kernel ridge regression in two steps, one for each side.
 
     With kernels :math:`K, L` between the left and between the right entities, and the table Y of scores,
@@ -79,6 +80,10 @@ class KernelPairRegressor(BaseEstimator):
     profile : float in [0, 1) or "auto", default="auto"
         Share of a kernel of the links, exp(-|y_i - y_p|^2 / mean |y|^2), for entities that keep their links in the
         question asked. "auto": tuned for "entries", else none.
+    positive : bool or "auto", default="auto"
+        Whether training entities count with positive weights only in predictions for new ones: what an entity is like
+        speaks for partners, what it is unlike does not speak against them. Links that count once, with positive scores. "auto":
+        tuned with the other settings, else False.
     reduction : {"joint", "pca", "auto"} or None, default="auto"
         Directions found first, with kernels of the coordinates, or not; "auto" takes joint reduction or none, what
         predicts folds better.
@@ -101,13 +106,14 @@ class KernelPairRegressor(BaseEstimator):
 
     Attributes
     ----------
-    bandwidth_, alpha_, profile_ : dict of "left" and "right" to float
+    bandwidth_, alpha_, profile_, positive_ : dict of "left" and "right" to float, or bool
     weights_ : dict of "left" and "right" to ndarray
         Of the kernels of a side, summing to one.
     reduction_ : str or None
     n_components_ : int or None
     shrinkage_ : float
     dual_coef_ : ndarray (entities or landmarks of the left side, of the right)
+        Coefficients of products of kernels, or of weights on a side where these are positive.
     kernel_error_ : dict of "left" and "right" to float
         Share of the kernel's trace that landmarks lose.
     cv_results_ : dict of ndarray
@@ -136,6 +142,7 @@ class KernelPairRegressor(BaseEstimator):
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "alpha": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "profile": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "positive": ["boolean", StrOptions({"auto"})],
         "reduction": [StrOptions({"joint", "pca", "auto"}), None],
         "n_components": [whole(1), StrOptions({"auto"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
@@ -155,6 +162,7 @@ class KernelPairRegressor(BaseEstimator):
         bandwidth: Any = "auto",
         alpha: Any = "auto",
         profile: float | str = "auto",
+        positive: bool | str = "auto",
         reduction: str | None = "auto",
         n_components: int | str = "auto",
         shrinkage: float | str = "auto",
@@ -170,6 +178,7 @@ class KernelPairRegressor(BaseEstimator):
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.profile = profile
+        self.positive = positive
         self.reduction = reduction
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -226,6 +235,7 @@ class KernelPairRegressor(BaseEstimator):
             self.reduction,
             None if isinstance(self.n_components, str) else int(self.n_components),
             None if isinstance(self.shrinkage, str) else float(self.shrinkage),
+            None if isinstance(self.positive, str) else bool(self.positive),
         )
         target = self.target
         if target == "new-right":
@@ -268,6 +278,8 @@ class KernelPairRegressor(BaseEstimator):
         self.bandwidth_ = {side: p.bandwidth for side, p in zip(SIDES, points, strict=True)}
         self.alpha_ = {side: p.alpha for side, p in zip(SIDES, points, strict=True)}
         self.profile_ = {side: p.profile for side, p in zip(SIDES, points, strict=True)}
+        self.positive_ = {side: p.positive for side, p in zip(SIDES, points, strict=True)}
+        self.smoother_ = {side: f.matrix for side, f in zip(SIDES, pair, strict=True)}
         self.weights_ = {
             side: np.array(p.weights) / (sum(p.weights) or 1.0) for side, p in zip(SIDES, points, strict=True)
         }
@@ -282,7 +294,8 @@ class KernelPairRegressor(BaseEstimator):
     # -------------------------------------------------------------------------------------------- predicting
 
     def _kernel(self, X: Any, side: str) -> tuple[Any, Index, Array]:
-        """Names of entities, their places in fit (-1: new), and their kernels with the entities of the basis."""
+        """Names of entities, their places in fit (-1: new), and their kernels with the entities of the basis, or the
+        weights of those of fit where these are positive."""
         check_is_fitted(self, "dual_coef_")
         bases = tuple(Base(**one) for one in self.kernels_[side])
         n = self.Y_.shape[SIDES.index(side)]
@@ -303,7 +316,11 @@ class KernelPairRegressor(BaseEstimator):
             self.bandwidth_[side], self.alpha_[side], tuple(self.weights_[side]), self.profile_[side]
         )
         raws = [base.raw(Z, basis) for base, Z in zip(bases, seen, strict=True)]
-        return names, places, kernel_of(bases, raws, point, lambda: self._profile(places, basis, side))
+        K = kernel_of(bases, raws, point, lambda: self._profile(places, basis, side))
+        if self.smoother_[side] is not None:
+            K = K @ self.smoother_[side]
+            np.maximum(K, 0, out=K)
+        return names, places, K
 
     def _profile(self, places: Index, basis: Index, side: str) -> Array:
         """Kernel of the links between entities and the basis; zero for new ones."""
@@ -352,59 +369,9 @@ class KernelPairRegressor(BaseEstimator):
             scores += self.level_
             yield slice(i, min(i + rows, len(K))), slice(0, half.shape[1]), scores
 
-    def predict(self, A: Any = None, B: Any = None) -> Any:
-        """Scores of all pairs of an entity of A and one of B.
-
-        Parameters
-        ----------
-        A : table as in fit (of similarities: new entities x those of fit), a PairTable, or None for the entities of fit
-        B : likewise
-
-        Returns
-        -------
-        ndarray (entities of A, entities of B); a DataFrame when A or B is one with names
-        """
-        check_is_fitted(self, "dual_coef_")
-        A, B = sides(A, B)
-        (rows, _, K), (columns, _, half) = self._kernel(A, "left"), self._right(B)
-        scores = assemble(self._blocks(K, half), (len(K), half.shape[1]))
-        return scores_frame(scores, rows, columns) if _named(A) or _named(B) else scores
-
-    def predict_proba(self, A: Any = None, B: Any = None) -> Any:
-        """Probabilities of a link for all pairs, of a fit with ``calibrate=True``; parameters as in predict."""
-        require_calibration(self)
-        scores = self.predict(A, B)
-        found = probabilities(self.calibration_, np.asarray(scores))
-        return scores_frame(found, scores.index, scores.columns) if hasattr(scores, "iloc") else found
-
-    def rank(self, A: Any = None, B: Any = None, k: int = 10, *, exclude_known: bool = False) -> Any:
-        """The k best partners of each entity of A; never more than a block of scores in memory.
-
-        Parameters
-        ----------
-        A, B : as in predict
-        k : length of the lists
-        exclude_known : leave out pairs with a link that fit saw; lists of entities with few others are shorter
-
-        Returns
-        -------
-        DataFrame with the columns left, rank (1 is best), right, score and known (the pair had a link in fit;
-        entities are recognised by name), and probability with ``calibrate=True``. Ties go by position.
-        """
-        require_pandas("rank")
-        check_is_fitted(self, "dual_coef_")
-        A, B = sides(A, B)
+    def _ask(self, A: Any, B: Any) -> Asked:
         (rows, at, K), (columns, there, half) = self._kernel(A, "left"), self._right(B)
-        known = known_pairs(self.Y_ if self.mask_ is None else self.mask_, at, there)
-        shape = len(K), half.shape[1]
-        table = rank_blocks(self._blocks(K, half), shape, k, (rows, columns), known, exclude_known)
-        if self.calibrate:
-            table["probability"] = probabilities(self.calibration_, table["score"].to_numpy())
-        return table
-
-
-def _named(X: Any) -> bool:
-    return hasattr(X, "iloc") or (isinstance(X, list | tuple) and any(hasattr(t, "iloc") for t in X))
+        return Asked((rows, columns), (at, there), lambda: self._blocks(K, half))
 
 
 def _plain(fitted: FittedSide) -> dict[str, Any] | None:
@@ -420,6 +387,7 @@ def _results(found: Search, swapped: bool) -> dict[str, Any]:
         columns[f"bandwidth_{side}"] = np.array([p.bandwidth for p in points])
         columns[f"alpha_{side}"] = np.array([p.alpha for p in points])
         columns[f"profile_{side}"] = np.array([p.profile for p in points])
+        columns[f"positive_{side}"] = np.array([p.positive for p in points])
         columns[f"weights_{side}"] = np.array([np.array(p.weights) / (sum(p.weights) or 1.0) for p in points])
     if tried[0].n_components is not None:
         columns["n_components"] = np.array([p.n_components for p in tried])

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
 from .._validation import warn_constant
-from ._calibrate import calibration, probabilities, require_calibration
+from ._calibrate import calibration
 from ._features import (
     SIDES,
     Features,
@@ -27,16 +27,19 @@ from ._features import (
 )
 from ._kernel import LARGE, TOL, Smoother, median_distance
 from ._links import Links, check_links, shown
-from ._ranking import assemble, check_k, known_pairs, places_of, rank_blocks, require_pandas, scores_frame
+from ._predictions import Asked, PairPredictions
+from ._ranking import check_k, places_of, require_pandas
 from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
 from ._similarity import check_new_side, check_side, principal_coordinates
+from ._sum_kernel import SumSmoother, sum_smoother
+from ._summary import PairsSummary
 from ._tune import COMPONENTS, LEFT, RIGHT, SHRINKAGES, Grid, Problem, Settings, refits, tune
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class PairRegressor(BaseEstimator):
+class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     r"""Scores of pairs of entities, for entities never seen: joint reduction and kernel regression.
 
     Left entities have features a, right ones b, and some pairs a score y. With whitened features the
@@ -63,6 +66,11 @@ class PairRegressor(BaseEstimator):
     bandwidth : float, (float, float) or "auto", default="auto"
         Width of the kernels, left and right, relative to the median distance between entities; "auto" cross-validates
         over held-out left entities.
+    kernel : {"separable", "sum"}, default="separable"
+        Of pairs: a product of one Gaussian for each side, or, as published for ``reduction="cphd"`` and only with it, one
+        Gaussian of the sum e + f of both sides' coordinates. "sum" has the width of both kernels together (their squares
+        add up, and "auto" tunes them in the product), and a score costs a multiplication or an exponential for each
+        training pair instead of each training entity.
     metric : {"features", "precomputed"}, default="features"
         "precomputed": A and B are similarities between the entities of each side; their 200 leading principal
         coordinates are the features.
@@ -114,6 +122,7 @@ class PairRegressor(BaseEstimator):
         "reduction": [StrOptions({"joint", "pca", "phd", "cphd", "sols"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
+        "kernel": [StrOptions({"separable", "sum"})],
         "metric": [StrOptions({"features", "precomputed"})],
         "tol": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "impute": ["boolean"],
@@ -130,6 +139,7 @@ class PairRegressor(BaseEstimator):
         reduction: str = "joint",
         shrinkage: float | str = "auto",
         bandwidth: Any = "auto",
+        kernel: str = "separable",
         metric: str = "features",
         tol: float | str = "auto",
         impute: bool = False,
@@ -142,6 +152,7 @@ class PairRegressor(BaseEstimator):
         self.reduction = reduction
         self.shrinkage = shrinkage
         self.bandwidth = bandwidth
+        self.kernel = kernel
         self.metric = metric
         self.tol = tol
         self.impute = impute
@@ -168,6 +179,7 @@ class PairRegressor(BaseEstimator):
             observed a sparse table has the weights of the links (zero for a link it does not store), and pairs that
             neither it nor Y stores count as the lower median of the positive weights does.
         """
+        self._check_kernel()
         A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
         self.imputers_: dict[str, Any] = {}
         self.coordinates_: dict[str, Any] = {}
@@ -194,9 +206,24 @@ class PairRegressor(BaseEstimator):
         self._store(left, right, links, found, settings)
         if self.calibrate:
             problem = Problem(left.values, right.values, links, self.reduction, r, int(self.n_top))
-            held = refits(problem, settings, int(self.cv), np.random.default_rng(int(rng.integers(2**31))))
+            folds = np.random.default_rng(int(rng.integers(2**31)))
+            held = refits(problem, settings, int(self.cv), folds, self.kernel)
             self.calibration_ = calibration(held, links.mask is not None)
         return self
+
+    def _check_kernel(self) -> None:
+        """Refuse the kernel of a sum where there is none, and an option that it does not have."""
+        if self.kernel == "separable":
+            return
+        if self.reduction != "cphd":
+            msg = (
+                f"kernel='sum' adds up coordinates that both sides share, which reduction={self.reduction!r} does not give; use "
+                "reduction='cphd', or kernel='separable'"
+            )
+            raise ValueError(msg)
+        if self.tol != "auto":
+            msg = f"tol={self.tol!r} drops weights of separable kernels, and kernel='sum' is not one; leave it at 'auto'"
+            raise ValueError(msg)
 
     def _read(self, X: Any, side: str) -> Features:
         """Features of one side; gaps filled if asked, similarities as coordinates."""
@@ -286,10 +313,12 @@ class PairRegressor(BaseEstimator):
             links.extra,
         )  # Y may be the caller's own
 
-    def _smoother(self) -> Smoother:
+    def _smoother(self) -> Smoother | SumSmoother:
         check_is_fitted(self, "embedding_")
         left, right = (self.bandwidth_[s] * self.median_distance_[s] for s in SIDES)
         links = Links(self.Y_, self.mask_, self.extra_)
+        if self.kernel == "sum":
+            return sum_smoother(self.embedding_["left"], self.embedding_["right"], links, (left, right))
         large = max(links.shape) > LARGE and links.counted is None
         tol = (TOL if large else 0.0) if isinstance(self.tol, str) else float(self.tol)
         return Smoother(
@@ -304,7 +333,7 @@ class PairRegressor(BaseEstimator):
     def _scores(self, E: Array, F: Array, new_right: bool) -> Any:
         """Blocks of predictions; the right kernel of the entities of fit is kept between calls where it is small."""
         smoother = self._smoother()
-        if new_right:
+        if new_right or isinstance(smoother, SumSmoother):
             return smoother.blocks(E, F)
         if "_kept" not in self.__dict__:
             self._kept = smoother.kept_kernel(F)
@@ -343,62 +372,13 @@ class PairRegressor(BaseEstimator):
         e = Embedding(self.mean_[side], self.loadings_[side], self.scale_[side], self.singular_values_[side])
         return found.names, embedded(e, found)
 
-    def predict(self, A: Any = None, B: Any = None) -> Any:
-        """Scores of all pairs of a row of A and a row of B.
-
-        Parameters
-        ----------
-        A : array or DataFrame (entities, features), a PairTable, or None for the left entities of fit
-        B : array or DataFrame (entities, features), or None for the right entities of fit
-
-        Returns
-        -------
-        ndarray (rows of A, rows of B); a DataFrame when A or B is one with names
-        """
-        check_is_fitted(self, "embedding_")
-        A, B = sides(A, B)
-        (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
-        named = hasattr(A, "iloc") or hasattr(B, "iloc")
-        scores = assemble(self._scores(E, F, B is not None), (len(E), len(F)))
-        return scores_frame(scores, rows, columns) if named else scores
-
-    def predict_proba(self, A: Any = None, B: Any = None) -> Any:
-        """Probabilities of a link for all pairs, of a fit with ``calibrate=True``; parameters as in predict."""
-        require_calibration(self)
-        scores = self.predict(A, B)
-        found = probabilities(self.calibration_, np.asarray(scores))
-        return scores_frame(found, scores.index, scores.columns) if hasattr(scores, "iloc") else found
-
-    def rank(self, A: Any = None, B: Any = None, k: int = 10, *, exclude_known: bool = False) -> Any:
-        """The k best partners of each row of A; never more than a chunk of scores in memory.
-
-        Parameters
-        ----------
-        A, B : as in predict
-        k : length of the lists
-        exclude_known : leave out pairs with a link that fit saw; lists of entities with few others are shorter
-
-        Returns
-        -------
-        DataFrame with the columns left, rank (1 is best), right, score and known (the pair had a link in fit;
-        entities are recognised by name), and probability with ``calibrate=True``; left and right are the entities'
-        names, or positions where they have none. Ties go by position.
-        """
-        require_pandas("rank")
-        check_is_fitted(self, "embedding_")
-        A, B = sides(A, B)
+    def _ask(self, A: Any, B: Any) -> Asked:
         (rows, E), (columns, F) = self._embed(A, "left"), self._embed(B, "right")
         at, there = (
             np.arange(len(Z)) if X is None else places_of(names, self.entities_[side], len(Z))
             for X, names, Z, side in ((A, rows, E, "left"), (B, columns, F, "right"))
         )
-        check_k(k, len(F))
-        known = known_pairs(self.Y_ if self.mask_ is None else self.mask_, at, there)
-        blocks = self._scores(E, F, B is not None)
-        table = rank_blocks(blocks, (len(E), len(F)), k, (rows, columns), known, exclude_known)
-        if self.calibrate:
-            table["probability"] = probabilities(self.calibration_, table["score"].to_numpy())
-        return table
+        return Asked((rows, columns), (at, there), lambda: self._scores(E, F, B is not None))
 
     def explain(self, i: Any, j: Any, A: Any = None, B: Any = None, k: int | None = 10) -> Any:
         """The training pairs that carried the prediction for a pair.

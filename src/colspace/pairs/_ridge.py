@@ -23,10 +23,11 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class Ridge:
-    """H = K (K + alpha I)^-1 of one side, by the inverse."""
+    """H = K (K + alpha I)^-1 of one side, by the inverse; ``positive``: its negative weights are zero."""
 
     inverse: Any
     alpha: float
+    positive: bool = False
 
     @cached_property
     def slack(self) -> Any:
@@ -37,15 +38,26 @@ class Ridge:
         """Some rows of H."""
         out = self.inverse[index] * -self.alpha
         out[np.arange(len(index)), index] += 1
-        return out
+        return _signed(out, self.positive)
 
     def apply(self, X: Any) -> Any:
         """X H = X - alpha X (K + alpha I)^-1."""
+        if self.positive:
+            return X @ self.rows(np.arange(len(self.inverse))).T
         return X - self.alpha * (X @ self.inverse)
 
     def dual(self, X: Any) -> Any:
         """(K + alpha I)^-1 X: what a row of kernels is multiplied with."""
         return self.inverse @ X
+
+    @property
+    def matrix(self) -> Any:
+        """What a row of kernels is multiplied with to have the weights of the training entities."""
+        return self.inverse
+
+    def weights(self, K: Any) -> Any:
+        """Weights of all training entities in predictions with some rows of kernels."""
+        return _signed(K @ self.inverse, self.positive)
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ class LowRankRidge:
     P: Any
     root: Any
     alpha: float
+    positive: bool = False
 
     @cached_property
     def inverse(self) -> Any:
@@ -68,15 +81,32 @@ class LowRankRidge:
 
     def rows(self, index: Index) -> Any:
         """Some rows of H = P (P'P + alpha I)^-1 P'."""
-        return (self.P[index] @ self.inverse) @ self.P.T
+        out = (self.P[index] @ self.inverse) @ self.P.T
+        return _signed(out, self.positive)
 
     def apply(self, X: Any) -> Any:
         """X H."""
+        if self.positive:
+            return X @ self.rows(np.arange(len(self.P))).T
         return ((X @ self.P) @ self.inverse) @ self.P.T
 
     def dual(self, X: Any) -> Any:
         """Coefficients of the landmarks' kernels."""
         return self.root @ (self.inverse @ (self.P.T @ X))
+
+    @property
+    def matrix(self) -> Any:
+        """What a row of the landmarks' kernels is multiplied with to have the weights of the training entities."""
+        return (self.root @ self.inverse) @ self.P.T
+
+    def weights(self, K: Any) -> Any:
+        """Weights of all training entities in predictions with some rows of the landmarks' kernels."""
+        return _signed(((K @ self.root) @ self.inverse) @ self.P.T, self.positive)
+
+
+def _signed(W: Any, positive: bool) -> Any:
+    """Weights, in place without the negative ones if only the others count."""
+    return np.maximum(W, 0, out=W) if positive else W
 
 
 def inverse_plus(K: Any, alpha: float) -> Any:
@@ -118,6 +148,9 @@ def left_out(left: Any, right: Any, Y: Any, rows: Index, target: str) -> Any:
     - "new-left": :math:`H\backslash i\, Y G`, the prediction of row i by a fit without left entity i;
     - "new-both": the same with G\j as well, by a fit without i and j for each j;
     - "entries": (H Y G)_ij - h_i g_j y_ij, by a fit to the table with y_ij = 0.
+
+    All of it holds for the positive parts of H and G as well: diagonals are positive, and row i of H\i are the weights
+    of the others in a fit without i, whose negative ones are those of H_i.
     """
     smoothed = left.rows(rows) @ Y
     own = _dense(Y[rows]).astype(smoothed.dtype, copy=False)

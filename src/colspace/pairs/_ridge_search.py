@@ -133,6 +133,7 @@ class Wish:
     reduction: str | None
     n_components: int | None
     shrinkage: float | None
+    positive: bool | None
 
     def turned(self) -> Wish:
         """Seen from the other side."""
@@ -175,9 +176,22 @@ def refuse_unused(problem: Problem, wish: Wish) -> None:
         msg = f"bandwidth={wish.bandwidth} belongs to Gaussian kernels, got metric {sorted(metrics)}; leave it at 'auto'"
     elif wish.profile and problem.target == "new-both":
         msg = f"profile={wish.profile:g} is of entities with links, which target='new-both' has none of; leave it at 'auto'"
+    elif wish.positive and problem.target == "entries":
+        msg = "positive=True is of entities without links, and target='entries' asks about others; leave it at 'auto'"
+    elif wish.positive and not _additive(problem):
+        msg = (
+            "positive=True adds up links that all count once and have scores above zero, and here are gaps, weights or "
+            "negative scores; leave it at 'auto'"
+        )
     else:
         return
     raise ValueError(msg)
+
+
+def _additive(problem: Problem) -> bool:
+    """Whether links speak for partners and absent ones say nothing: positive scores, each counted once."""
+    links = problem.links
+    return links.counted is None and bool(links.Y.data.min(initial=0.0) >= 0)
 
 
 def choose(problem: Problem, wish: Wish) -> Choice:
@@ -259,6 +273,11 @@ def _tried(problem: Problem, wish: Wish) -> Search:
     start = Point(points[0], points[1])
     if problem.reduction is not None:
         start = _reduction_start(problem, wish, start, ladders)
+    new = {"new-left": ("left",), "new-both": ("left", "right"), "entries": ()}[problem.target]
+    if wish.positive is None and ladders and _additive(problem):
+        ladders |= {f"{name}.positive": (False, True) for name in new}
+    elif wish.positive:
+        start = with_values(start, {f"{name}.positive": True for name in new})
     if not ladders:
         nobody = np.zeros(0, dtype=np.intp)
         return Search({start: (nobody, np.zeros(0), np.zeros(0))})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from ._tune import Held, entity_folds
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-HELD_OUT = 1000  # entities whose predictions are looked at
+HELD_OUT = 2000  # entities whose predictions are looked at
 EXACT = 5000  # entities of a side up to which the kernel is used as it is
 LANDMARKS = 2000
 _SINGLE = 10**6  # pairs from which the search is in single precision
@@ -32,12 +32,14 @@ MOST = 200  # directions that are tried
 
 @dataclass(frozen=True)
 class SidePoint:
-    """Settings of one side: width of Gaussian kernels, ridge, weights of kernels, share of the links' own kernel."""
+    """Settings of one side: width of Gaussian kernels, ridge, weights of kernels, share of the links' own kernel, and
+    whether training entities count with positive weights only."""
 
     bandwidth: float
     alpha: float
     weights: tuple[float, ...]
     profile: float
+    positive: bool = False
 
 
 @dataclass(frozen=True)
@@ -281,14 +283,16 @@ def _fitted(problem: Problem, fold: Fold, number: int, place: int, point: Point)
     one = (point.left, point.right)[place]
     everyone = len(fold.train[place]) == problem.links.shape[place]
     shared = everyone and problem.reduction is None and not one.profile
-    key = (None if shared else number, one, point.n_components, point.shrinkage)
-    return problem.keep(
+    plain = replace(one, positive=False)
+    key = (None if shared else number, plain, point.n_components, point.shrinkage)
+    ridge, basis, lost = problem.keep(
         f"smoother {place}",
         key,
         lambda: _side(problem, fold, number, place, point).smoother(
-            one, fold.train[place], problem.landmarks[place], problem.seed, problem.precision
+            plain, fold.train[place], problem.landmarks[place], problem.seed, problem.precision
         ),
     )
+    return (replace(ridge, positive=True) if one.positive else ridge), basis, lost
 
 
 def _held_fold(problem: Problem, fold: Fold, number: int, point: Point) -> Held:
@@ -296,20 +300,15 @@ def _held_fold(problem: Problem, fold: Fold, number: int, point: Point) -> Held:
     table, level = table_to_smooth(fold.seen, left, right)
     Kl = _side(problem, fold, number, 0, point).kernel(point.left, fold.test[0], here, problem.precision)
     Kr = _side(problem, fold, number, 1, point).kernel(point.right, fold.test[1], there, problem.precision)
-    scores = Kl @ left.dual(table) if left.alpha and len(Kl) > len(here) else carried(left, Kl) @ table
-    scores = level + (Kr @ right.dual(scores.T)).T
+    many = len(Kl) > len(here) and not left.positive
+    scores = Kl @ left.dual(table) if many else left.weights(Kl) @ table
+    scores = scores @ right.weights(Kr).T if right.positive else (Kr @ right.dual(scores.T)).T
+    scores += level
     if fold.hidden is not None:
         scores[fold.hidden] = -np.inf
     at = fold.test[0][fold.rows], fold.test[1][fold.columns]
     truth = np.asarray(problem.links.Y[at]).ravel()
     return Held(fold.test[0], scores, fold.rows, fold.columns, truth, problem.links.weights_at(*at))
-
-
-def carried(ridge: Any, K: Any) -> Any:
-    """Weights of all training entities in predictions with some rows of kernels: (dual I)' applied from the right."""
-    if isinstance(ridge, Ridge):
-        return K @ ridge.inverse
-    return ((K @ ridge.root) @ ridge.inverse) @ ridge.P.T
 
 
 def table_to_smooth(links: Links, left: Any, right: Any) -> tuple[Any, float]:
@@ -370,12 +369,14 @@ def _entry_folds(problem: Problem, pattern: Any, rng: np.random.Generator) -> It
 
 @dataclass(frozen=True)
 class FittedSide:
-    """What predictions need of one side: kernels, coordinates in front of them, entities whose kernels they take."""
+    """What predictions need of one side: kernels, coordinates in front of them, entities whose kernels they take, and
+    the matrix that makes weights of kernels where these are to be positive."""
 
     bases: tuple[Base, ...]
     embedding: Embedding | None
     basis: Index
     lost: float
+    matrix: Any = None
 
 
 def fit_point(problem: Problem, point: Point) -> tuple[FittedSide, FittedSide, Any, float]:
@@ -400,8 +401,12 @@ def fit_point(problem: Problem, point: Point) -> tuple[FittedSide, FittedSide, A
         precision = np.float64 if landmarks is None else problem.precision
         side = Side(bases, profiles, None)  # distances are not kept
         ridge, basis, lost = side.smoother(one, everyone[place], landmarks, problem.seed, precision)
-        fitted.append(FittedSide(bases, pair[place], basis, lost))
+        fitted.append(FittedSide(bases, pair[place], basis, lost, ridge.matrix if one.positive else None))
         ridges.append(ridge)
     table, level = table_to_smooth(links, *ridges)
-    half = ridges[1].dual(table.T)
-    return fitted[0], fitted[1], ridges[0].dual(half.T), level
+    if not point.right.positive:
+        table = ridges[1].dual(table.T).T
+    if not point.left.positive:
+        table = ridges[0].dual(table)
+    coefficients = table.toarray() if sparse.issparse(table) else table
+    return fitted[0], fitted[1], coefficients, level

@@ -149,14 +149,14 @@ def check_new_similarities(S: Any, side: str, n: int, entities: Any) -> Features
     """Similarities of other entities (rows) to those of fit (columns)."""
     table = TABLE[side]
     values = _numbers(S, table)
+    if entities is not None and hasattr(S, "iloc"):
+        _check_order(list(S.columns), list(entities), table, "entities of fit")
     if values.shape[1] != n:
         msg = (
             f"{table} has similarities to {values.shape[1]} entities, but fit had {n}; with metric='precomputed' rows are "
             "the new entities and columns all those of fit, in their order"
         )
         raise ValueError(msg)
-    if entities is not None and hasattr(S, "iloc"):
-        _check_order(list(S.columns), list(entities), table, "entities of fit")
     names = index_of(S)
     _check_finite(values, table, names)
     return Features(values, names, None)
@@ -203,11 +203,13 @@ def _check_order(columns: list[Any], names: list[Any], table: str, what: str) ->
     if set(columns) == set(names):
         msg = f"columns of {table} name the {what} in another order; use {table}[names] with the names of the {what}"
         raise ValueError(msg)
-    known = set(names)
-    odd = [c for c in columns if c not in known] or columns
-    lost = [n for n in names if n not in set(columns)]
-    lack = f"; similarities to {shown(lost)} are missing" if lost else ""
-    msg = f"columns of {table} are not the {what}, e.g. {shown(odd)}{lack}. Give one column for each of the {what}"
+    here, known = set(columns), set(names)
+    odd = [c for c in columns if c not in known]
+    lost = [n for n in names if n not in here]
+    told = [f"{shown(odd)} are none of them"] if odd else []
+    told += [f"similarities to {shown(lost)} are missing"] if lost else []
+    told = told or ["some stand twice"]
+    msg = f"columns of {table} are not the {what}: {', and '.join(told)}. Give one column for each of the {what}"
     raise ValueError(msg)
 
 

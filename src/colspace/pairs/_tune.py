@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from ._climb import climb
 from ._kernel import CHUNK, UNREACHED, Smoother, excess_distances, kernel_rows, median_distance, pair_weights
 from ._links import Links
+from ._ranking import assemble
 from ._reduce import PairMoments, embeddings, pair_moments
+from ._sum_kernel import sum_smoother
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -199,16 +201,19 @@ class Held:
     weight: Array
 
 
-def refits(problem: Problem, settings: Settings, n_splits: int, rng: np.random.Generator) -> Iterator[Held]:
+def refits(
+    problem: Problem, settings: Settings, n_splits: int, rng: np.random.Generator, kernel: str = "separable"
+) -> Iterator[Held]:
     """Predictions of held-out left entities by fits to the others with the same settings."""
     r = settings.n_components or problem.n_components
     for fold in _folds(problem, n_splits, rng):
         left, right = embeddings(fold.moments, problem.reduction, r, settings.shrinkage)
         train, F = left(problem.A[fold.train]), right(problem.B)
         widths = settings.left * median_distance(train), settings.right * median_distance(F)
-        smoother = Smoother(train, F, fold.seen, widths)
+        make = Smoother if kernel == "separable" else sum_smoother
         E, chosen = left(problem.A[fold.test]), F[fold.candidates]
-        scores = smoother.combine(smoother.left_sums(E), smoother.right_kernel(chosen))
+        blocks = make(train, F, fold.seen, widths).blocks(E, chosen)
+        scores = assemble(blocks, (len(E), len(chosen)))
         yield Held(fold.test, scores, fold.rows, fold.columns, fold.truth, fold.weight)
 
 

@@ -24,7 +24,7 @@ from ._auto_stack import fill_weight, filled, leading_loadings, weighed
 from ._determined import Known, warn_known
 from ._jackknife import LeftOut
 from ._joint_fit import Solution
-from ._ridge import LooPaths, LooPlan
+from ._ridge import Axes, LooPaths, LooPlan
 from ._source import Source
 from ._span import Span
 from ._tiles import pass_rows, tiles
@@ -59,14 +59,16 @@ def fit_auto(
         chosen = replace(variant, leading=False)
         inner = fit_auto(axes.source(source), axes.blocks(blocks), r, seed, n_groups, chosen)
         known = Known(start.cross, start.response, source.encoder.labels, start.count)
-        return axes.lifted(inner, start.mean, start.scale, known)
+        lifted = axes.lifted(inner, start.mean, start.scale, known)
+        own = [path.axes for path in start.paths[: len(blocks)]]
+        return replace(lifted, spreads=_spreads(source, own, blocks, lifted.loadings, start.scale))
     alpha = variant.alpha
     if variant.steps:
         ridges = start.choose(loo, variant.steps)
     rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
     bends = rows.size <= ridges.count / 4
     deal, note = choose_deal(
-        n_groups, group_bytes(rows.size, ridges.n_responses, second=bends), source, sample
+        n_groups, group_bytes(rows.sizes, ridges.n_responses, second=bends), source, sample
     )
     gradients, v_kernel, kernel = kernel_part(
         sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths, keep_inverse=deal is not None
@@ -106,7 +108,6 @@ def fit_auto(
             kernel=None if kernel is None else KernelGradients(kernel, sample.weights),
             v_kernel=v_kernel,
             v_moments=v_moments,
-            noise=None if moments is None else residuals.noise,
             seconds=moments,
             fill=fill,
             sampled=rows.coordinates(sample.X),
@@ -127,8 +128,19 @@ def fit_auto(
         axes=[len(ridge.axes.values) for ridge in ridges.blocks],
         known=Known(ridges.cross, ridges.response, source.encoder.labels, ridges.count),
         parts={"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q},
+        spreads=_spreads(source, [ridge.axes for ridge in ridges.blocks], blocks, loadings, ridges.scale),
         left=left,
     )
+
+
+def _spreads(
+    source: Source, axes: Sequence[Axes], blocks: Blocks, loadings: Sequence[Array], scale: Array
+) -> list[Array]:
+    """Covariances of the columns of each block with its embedding."""
+    return [
+        own.covariances(L, np.ones(len(L)) if source.unit else scale[s])
+        for own, L, s in zip(axes, loadings, blocks.slices, strict=True)
+    ]
 
 
 def finished(solution: Solution, span: Span | None, names: Sequence[object]) -> Solution:

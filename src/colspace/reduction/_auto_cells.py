@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import workspace
-from ..moments import TripleMoments, add_gram, mirrored
+from ..moments import TripleMoments, add_gram
 from ._auto_groups import GroupPart, GroupParts
 
 Array = NDArray[np.float64]
@@ -20,18 +20,23 @@ _NARROW = 256
 class CellTotals:
     """Where sums of p coordinates a, q residuals r and (for groups) v responses grow in every cell, tile by tile.
 
-    Sums of narrow groups are parts of one, of (a, r, 1) w (a, a r_1, ..., a r_q, r, v, 1)'.
+    ``blocks``: coordinates of blocks, within which |r|^2 |a|^2 a a' is added too. Sums of narrow groups are parts of one,
+    of (a, r, 1) w (a, a r_1, ..., a r_q, |r|^2 |a|^2 a, r, v, 1)'.
     """
 
-    def __init__(self, cells: int, p: int, q: int, v: int, weighted: bool) -> None:
-        self.cells, self.weighted = cells, weighted
+    def __init__(
+        self, cells: int, p: int, q: int, v: int, weighted: bool, blocks: tuple[slice, ...] = ()
+    ) -> None:
+        self.cells, self.weighted, self.blocks = cells, weighted, blocks
         self.rows = [0] * cells
         self.count, self.x, self.y = np.zeros(cells), np.zeros((cells, p)), np.zeros((cells, q))
         self.yy, self.xy = np.zeros((cells, q, q)), np.zeros((cells, p, q))
         self.xx, self.xyx = np.zeros((cells, p, p)), np.zeros((cells, q, p, p))
         self.cross, self.response = np.zeros((cells, p, v)), np.zeros((cells, v))
+        self.noise = [np.zeros((cells, s.stop - s.start, s.stop - s.start)) for s in blocks]
         self.narrow = v > 0 and p * (1 + q) <= _NARROW
-        self.whole = np.zeros((cells, p + q + 1, p * (1 + q) + q + v + 1) if self.narrow else 0)
+        self.start = p * (1 + q + bool(blocks))  # of the columns that are no products of a
+        self.whole = np.zeros((cells, p + q + 1, self.start + q + v + 1) if self.narrow else 0)
 
     def add(self, A: Array, R: Array, V: Array, w: Array, ends: tuple[int, ...]) -> None:
         """Rows of a tile, those of a cell together."""
@@ -41,6 +46,7 @@ class CellTotals:
         W = R * w[:, None]
         dealt = self.cross.shape[2] > 0
         U = (V * w[:, None] if self.weighted else V) if dealt else V
+        size = _sizes(A, R) if self.blocks else None
         start = 0
         for k, end in enumerate(ends):
             if start == end:
@@ -58,6 +64,9 @@ class CellTotals:
             add_gram(self.xx[k], a, v if self.weighted else None)
             for j in range(R.shape[1]):
                 add_gram(self.xyx[k, j], a, W[s, j])
+            if size is not None:
+                for total, b in zip(self.noise, self.blocks, strict=True):
+                    add_gram(total[k], a[:, b], size[s] * v)
             if dealt:
                 self.cross[k] += a.T @ U[s]
                 self.response[k] += U[s].sum(axis=0)
@@ -71,7 +80,9 @@ class CellTotals:
         right[:, :p] = A
         for j in range(q):
             np.multiply(A, R[:, j, None], out=right[:, (j + 1) * p : (j + 2) * p])
-        start = p * (1 + q)
+        start = self.start
+        if self.blocks:
+            np.multiply(A, _sizes(A, R)[:, None], out=right[:, start - p : start])
         right[:, start : start + q], right[:, start + q : -1], right[:, -1] = R, V, 1.0
         if self.weighted:
             right *= w[:, None]
@@ -85,10 +96,12 @@ class CellTotals:
     def _take_apart(self) -> None:
         """The sums of narrow groups from those of all."""
         p, q = self.xy.shape[1:]
-        rows, start = self.whole, p * (1 + q)
+        rows, start = self.whole, self.start
         self.xx[:] = rows[:, :p, :p]
         for j in range(q):
             self.xyx[:, j] = rows[:, :p, (j + 1) * p : (j + 2) * p]
+        for total, b in zip(self.noise, self.blocks, strict=True):
+            total[:] = rows[:, b, start - p + b.start : start - p + b.stop]
         self.xy[:], self.cross[:] = rows[:, :p, start : start + q], rows[:, :p, start + q : -1]
         self.yy[:] = rows[:, p : p + q, start : start + q]
         self.x[:], self.y[:] = rows[:, -1, :p], rows[:, -1, start : start + q]
@@ -105,8 +118,8 @@ class CellTotals:
         if self.narrow:
             self._take_apart()
         p, q = self.xy.shape[1:]
-        for grams in (self.xyx.reshape(-1, p, p), self.xx):
-            for i in range(p):  # from their lower halves
+        for grams in (self.xyx.reshape(-1, p, p), self.xx, *self.noise):
+            for i in range(grams.shape[1]):  # from their lower halves
                 grams[:, :i, i] = grams[:, i, :i]
         shift_x, shift_y, slices = np.zeros(p), np.zeros(q), (slice(0, p),)
         return tuple(
@@ -127,36 +140,32 @@ class CellTotals:
             for k in range(self.cells)
         )
 
+    def noise_sums(self) -> Array:
+        """The noise of all cells, blocks on the diagonal; after ``moments`` or ``groups``."""
+        p = self.blocks[-1].stop if self.blocks else 0
+        noise = np.zeros((p, p))
+        for b, total in zip(self.blocks, self.noise, strict=True):
+            noise[b, b] = total.sum(axis=0)
+        return noise
+
     def groups(self) -> GroupParts:
         """What was added to cells that have rows."""
         found = self.moments()
         return GroupParts(
             {
-                k: GroupPart(found[k], self.cross[k], self.response[k], np.zeros(0))
+                k: GroupPart(
+                    found[k],
+                    self.cross[k],
+                    self.response[k],
+                    np.zeros(0),
+                    {b: total[k] for b, total in enumerate(self.noise)},
+                )
                 for k in range(self.cells)
                 if self.rows[k]
             }
         )
 
 
-class NoiseTotals:
-    """Where the sum of |r|^2 |a|^2 a a' within blocks grows, tile by tile."""
-
-    def __init__(self, parts: tuple[slice, ...]) -> None:
-        self.parts = parts
-        self.noise = [np.zeros((s.stop - s.start, s.stop - s.start)) for s in parts]
-
-    def add(self, A: Array, R: Array, w: Array) -> None:
-        """Rows of a tile."""
-        noise = np.sqrt(w * np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A))[:, None]
-        for total, part in zip(self.noise, self.parts, strict=True):
-            scaled = workspace("scaled", (len(A), part.stop - part.start))
-            add_gram(total, np.multiply(A[:, part], noise, out=scaled))
-
-    def sums(self) -> Array:
-        """What was added, blocks on the diagonal."""
-        p = self.parts[-1].stop
-        noise = np.zeros((p, p))
-        for s, found in zip(self.parts, self.noise, strict=True):
-            noise[s, s] = mirrored(found)
-        return noise
+def _sizes(A: Array, R: Array) -> Array:
+    """|r|^2 |a|^2 of every row."""
+    return np.einsum("ij,ij->i", R, R) * np.einsum("ij,ij->i", A, A)

@@ -183,11 +183,10 @@ class AutoFit:
     kernel: KernelGradients | None
     v_kernel: float
     v_moments: float
-    noise: Array | None  # of all rows, where second moments have a part
     fill: Sequence[float]  # weight of the order of PCA in each block
     sampled: Array  # whitened coordinates of the sample's rows
     weights: Array
-    seconds: Sequence[Array] | None  # second moments of all rows
+    seconds: Sequence[Array] | None  # second moments of all rows, where they have a part
     full: Sequence[Array]
     total: GroupPart
 
@@ -227,19 +226,20 @@ class AutoFit:
             Metric(ridge, S[s, s], self.unit)
             for ridge, s in zip(self.ridges.blocks, self.slices, strict=True)
         ]
-        return Rest(n, S, T, c.triple.get((0, 0)), metrics)
+        noise = [sums.noise[b] / n**2 for b in sorted(sums.noise)]
+        return Rest(n, S, T, c.triple.get((0, 0)), noise, metrics)
 
     def solve(self, sums: GroupPart) -> list[Array]:
         """Directions of every block from the sums of some groups."""
         rest = self.rest(sums)
-        bends = self.noise is not None and self.has_third
+        bends = self.seconds is not None and self.has_third
         shift = None
         if self.kernel is not None or bends:
             shift = self.coefficients(rest) - self.coefficients_of_all
         both = self.v_kernel + self.v_moments
         w_kernel, w_moments = (2 * v**2 / both if both > 0 else 0.0 for v in (self.v_kernel, self.v_moments))
         gradients = self.gradients(rest, sums.sampled > 0, shift, w_kernel)
-        triple = None if self.noise is None else rest.triple
+        triple = None if self.seconds is None else rest.triple
         if triple is not None and shift is not None and bends:
             triple = triple - self.bent(shift)
         found = []
@@ -269,15 +269,14 @@ class AutoFit:
         C, root = metric.factor, metric.ridge.root[:, None]
         fill = self.fill[b] / metric.ridge.axes.values.max()
         scale = 0.0 if triple is None else w / self.traces[b]
-        noise = None if self.noise is None else self.noise[s, s] / (self.ridges.count * rest.count)
 
         def apply(x: Array) -> Array:
             y = t @ (t.T @ x) + fill * (C.T @ (root**2 * (C @ x)) - metric.ridge.ridge * x)
             if inside is not None:
                 y += C.T @ (inside @ (C @ x))
-            if triple is not None and noise is not None:
+            if triple is not None:
                 z = metric.back(x)
-                total = -(noise @ z)
+                total = -(rest.noise[b] @ z)
                 for h in triple:
                     half = h[s].T @ z
                     for m, other in zip(rest.metrics, self.slices, strict=True):
@@ -292,11 +291,10 @@ class AutoFit:
         r"""Traces of the positive parts of all rows' second moments, :math:`\langle G, G_+ / t\rangle = t\,|G_+ / t|^2`."""
         found = []
         assert self.seconds is not None
-        assert self.noise is not None
         assert self.whole.triple is not None
-        for s, positive in zip(self.slices, self.seconds, strict=True):
+        for s, positive, noise in zip(self.slices, self.seconds, self.whole.noise, strict=True):
             inner = sum(float(np.sum(h[s] * (positive @ h[s]))) for h in self.whole.triple)
-            inner -= float(np.sum(positive * self.noise[s, s])) / self.ridges.count**2
+            inner -= float(np.sum(positive * noise))
             size = float(np.sum(positive**2))
             found.append(inner / size if size > 0 and inner > 0 else 1.0)
         return found
@@ -368,13 +366,12 @@ class AutoFit:
         if self.kernel is None or shift is None or not kept.any():
             return None
         solved = None if self.sampled_solved is None else self.sampled_solved @ -shift
-        products = self.kernel.products(kept, self.sampled_centred @ -shift, solved)
-        places = list(zip(self.slices, self.scales, strict=True))
+        products = self.kernel.products(kept, self.sampled_centred @ -shift, self.slices, solved)
         if any(len(m.matrix) > _DENSE for m in rest.metrics):
-            wide = [products.block(s, scale) for s, scale in places]
+            wide = [G.scaled(scale) for G, scale in zip(products, self.scales, strict=True)]
             trace = sum(float(G.diagonal.sum()) for G in wide)
             return [G.times(weight / trace) for G in wide] if trace > 0 else None
-        found = [products.dense_block(s, scale) for s, scale in places]
+        found = [G.dense * scale * scale[:, None] for G, scale in zip(products, self.scales, strict=True)]
         trace = sum(float(np.sum(G * m.matrix)) for G, m in zip(found, rest.metrics, strict=True))
         return [G * (weight / trace) for G in found] if trace > 0 else None
 
@@ -395,8 +392,7 @@ class AutoFit:
     def moments(self, rest: Rest, b: int, triple: Array) -> Array:
         """The residual's second moments of a block, whitened (debiased, trace one)."""
         m, s = rest.metrics[b], self.slices[b]
-        assert self.noise is not None
-        G = -m.whitened(self.noise[s, s] / (self.ridges.count * rest.count))
+        G = -m.whitened(rest.noise[b])
         for h in triple:
             for other, t in zip(rest.metrics, self.slices, strict=True):
                 A = m.half(other.half(h[s, t].T).T)
@@ -408,12 +404,13 @@ class AutoFit:
 
 @dataclass(frozen=True)
 class Rest:
-    """Central moments of some rows, in whitened coordinates of all."""
+    """Central moments of some rows, in whitened coordinates of all; ``noise`` is that of the triple's own products."""
 
     count: float
     covariance: Array
     cross: Array
     triple: Array | None
+    noise: Sequence[Array]
     metrics: Sequence[Metric]
 
 

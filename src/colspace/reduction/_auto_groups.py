@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,10 @@ Array = NDArray[np.float64]
 _COPIES = 0.02
 
 
-def group_bytes(size: int, q: int, *, second: bool) -> int:
-    """Bytes of a group's sums of so many coordinates and responses."""
-    return 8 * (size * size * (1 + q * second) + 2 * size * q)
+def group_bytes(sizes: Sequence[int], q: int, *, second: bool) -> int:
+    """Bytes of a group's sums of so many coordinates of every block and so many responses."""
+    size, noise = sum(sizes), sum(k * k for k in sizes)
+    return 8 * (size * size * (1 + q * second) + 2 * size * q + noise * second)
 
 
 def choose_deal(
@@ -47,13 +49,15 @@ def choose_deal(
 class GroupPart(Additive):
     """Sums of a group: whitened coordinates a and residuals (``moments``), a v' of the mapped responses v, and v.
 
-    ``sampled`` counts the group in each row of the kernel's sample, known after the pass.
+    ``sampled`` counts the group in each row of the kernel's sample, known after the pass. ``noise``: of every block,
+    |r|^2 |a|^2 a a'.
     """
 
     moments: TripleMoments
     cross: Array
     response: Array
     sampled: Array
+    noise: dict[int, Array] = field(default_factory=dict)
 
     @property
     def count(self) -> float:

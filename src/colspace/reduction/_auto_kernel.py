@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -20,36 +21,38 @@ _FEW = 0.3
 
 @dataclass(frozen=True)
 class Products:
-    """A symmetric matrix as a sum of A'B + B'A of factors with few rows."""
+    """A symmetric matrix: ``base``, if any, and a sum of A'B + B'A of factors with few rows."""
 
     pairs: tuple[tuple[Array, Array], ...]
+    base: Array | None = None
 
     def __matmul__(self, x: Array) -> Array:
         """The matrix times columns."""
-        return reduce(add, [A.T @ (B @ x) + B.T @ (A @ x) for A, B in self.pairs])
+        total = reduce(add, [A.T @ (B @ x) + B.T @ (A @ x) for A, B in self.pairs])
+        return total if self.base is None else total + self.base @ x
 
     @property
     def dense(self) -> Array:
         """The matrix."""
-        return self.dense_block(slice(None), np.ones(self.pairs[0][0].shape[1]))
-
-    def dense_block(self, s: slice, scale: Array) -> Array:
-        """``block`` as a matrix."""
-        total = reduce(add, [A[:, s].T @ B[:, s] for A, B in self.pairs])
-        return (total + total.T) * scale * scale[:, None]
+        total = reduce(add, [A.T @ B for A, B in self.pairs])
+        return total + total.T if self.base is None else total + total.T + self.base
 
     @property
     def diagonal(self) -> Array:
         """Its diagonal."""
-        return 2 * reduce(add, [np.einsum("ij,ij->j", A, B) for A, B in self.pairs])
+        found = 2 * reduce(add, [np.einsum("ij,ij->j", A, B) for A, B in self.pairs])
+        return found if self.base is None else found + np.diag(self.base)
 
-    def block(self, s: slice, scale: Array) -> Products:
-        """A block on the diagonal, rows and columns scaled."""
-        return Products(tuple((A[:, s] * scale, B[:, s] * scale) for A, B in self.pairs))
+    def scaled(self, scale: Array) -> Products:
+        """Rows and columns scaled."""
+        base = None if self.base is None else self.base * scale * scale[:, None]
+        return Products(tuple((A * scale, B * scale) for A, B in self.pairs), base)
 
     def times(self, c: float) -> Products:
         """c times the matrix."""
-        return Products(tuple((c * A, B) for A, B in self.pairs))
+        return Products(
+            tuple((c * A, B) for A, B in self.pairs), None if self.base is None else c * self.base
+        )
 
 
 class KernelGradients:
@@ -69,6 +72,13 @@ class KernelGradients:
         share = weights / weights.sum()
         self.smoothed = [fit.kernel @ (share[:, None] * g) for g in fit.gradients]
 
+    def of_all(self, s: slice) -> Array:
+        """E[g g'] of all rows within a block."""
+        known = self.fit.products
+        if (s.start, s.stop) not in known:
+            known[s.start, s.stop] = self.fit.gradient_products(self.weights, s)
+        return known[s.start, s.stop]
+
     def change(
         self, gone: NDArray[np.intp], shift: Array, solved: Array | None = None
     ) -> tuple[Array, Array]:
@@ -86,26 +96,33 @@ class KernelGradients:
             added[gone] -= z
         return change, added - self.fit.ridge / self.weights[:, None] * change
 
-    def products(self, kept: NDArray[np.bool_], shift: Array, solved: Array | None = None) -> Products:
-        """E[g g'] over the rows kept, summed over responses; ``solved``: see ``change``."""
+    def products(
+        self, kept: NDArray[np.bool_], shift: Array, blocks: Sequence[slice], solved: Array | None = None
+    ) -> list[Products]:
+        """E[g g'] over the rows kept within every block, summed over responses; ``solved``: see ``change``."""
         gone = np.flatnonzero(~kept)
         if len(gone) > _FEW * len(kept):
-            return self._anew(np.flatnonzero(kept), shift)
+            return self._anew(np.flatnonzero(kept), shift, blocks)
         change, smooth = self.change(gone, shift, solved)
-        smooth *= (self.weights / self.weights.sum())[:, None]
-        share = np.where(kept, self.weights, 0.0) / self.weights[kept].sum()
+        weight, rest = self.weights.sum(), self.weights[kept].sum()
+        smooth *= (self.weights / weight)[:, None]
         fit = self.fit
-        pairs = []
-        half = share[:, None] / 2
         moved = np.zeros_like(fit.rows)
         for j, (g, q) in enumerate(zip(fit.gradients, self.smoothed, strict=True)):
-            pairs.append((g, half * g))
             moved += change[:, j, None] * q
             moved -= smooth[:, j, None] * g
         moved *= 2 * fit.gamma
-        return Products((*pairs, (fit.rows, moved)))
+        left = np.vstack([g[gone] for g in fit.gradients])
+        half = np.tile(self.weights[gone] / (-2.0 * rest), len(fit.gradients))[:, None]
+        return [
+            Products(
+                ((left[:, s], half * left[:, s]), (fit.rows[:, s], moved[:, s])),
+                weight / rest * self.of_all(s),
+            )
+            for s in blocks
+        ]
 
-    def _anew(self, rows: NDArray[np.intp], shift: Array) -> Products:
+    def _anew(self, rows: NDArray[np.intp], shift: Array, blocks: Sequence[slice]) -> list[Products]:
         """The same from a regression on these rows."""
         fit, w = self.fit, self.weights[rows]
         K = fit.kernel[rows][:, rows]
@@ -119,4 +136,5 @@ class KernelGradients:
         alpha = cho_solve(cho_factor(system, lower=True, overwrite_a=True, check_finite=False), R)
         few = replace(fit, rows=fit.rows[rows], kernel=K)
         share = w[:, None] / w.sum() / 2
-        return Products(tuple((g, share * g) for g in (few.gradient(a) for a in alpha.T)))
+        gradients = [few.gradient(a) for a in alpha.T]
+        return [Products(tuple((g[:, s], share * g[:, s]) for g in gradients)) for s in blocks]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._rows import workspace
 from ..factor import eigh
 from ..moments import TripleMoments, centre
-from ._auto_cells import CellTotals, NoiseTotals
+from ._auto_cells import CellTotals
 from ._auto_groups import GroupParts
 from ._auto_linear import BlockPlan, BlockSums, Ridges
 from ._auto_rows import RowKeys, RowSample
@@ -55,6 +55,8 @@ def kernel_part(
     if explained == 0.0:
         return None, 0.0, None
     products = fit.gradient_products(w)
+    if keep_inverse:
+        fit.products.update({(s.start, s.stop): products[s, s].copy() for s in blocks})
     found = [
         products[block, block] / width * ridge.root * ridge.root[:, None]
         for ridge, width, block in zip(ridges, widths, blocks, strict=True)
@@ -81,9 +83,14 @@ class Residuals:
         return np.vstack([A for A, _ in found]), np.vstack([R for _, R in found])
 
     @property
+    def sizes(self) -> list[int]:
+        """Number of coordinates of every block."""
+        return [len(ridge.axes.values) for ridge in self.ridges]
+
+    @property
     def size(self) -> int:
         """Number of coordinates."""
-        return sum(len(ridge.axes.values) for ridge in self.ridges)
+        return sum(self.sizes)
 
     def coordinates(self, X: Any) -> Array:
         """Whitened coordinates alone."""
@@ -169,12 +176,14 @@ class PartsPlan:
         deal = self.deal
         nested = deal is not None and deal.nested
         cells, groups = None, None
+        size = (p, q if self.second else 0)
+        noisy, none = (white.parts, ()) if self.second else ((), ())
         if self.keys is not None and (self.second or nested):
             count = deal.k if deal is not None and nested else FOLDS
-            cells = CellTotals(count, p, q if self.second else 0, q if nested else 0, weights is not None)
+            own = noisy if nested or deal is None else none
+            cells = CellTotals(count, *size, q if nested else 0, weights is not None, own)
         if deal is not None and not nested:
-            groups = CellTotals(deal.k, p, q if self.second else 0, q, weights is not None)
-        noise = NoiseTotals(white.parts) if self.keys is not None and self.second else None
+            groups = CellTotals(deal.k, *size, q, weights is not None, noisy)
         blocks: BlockSums | None = None
         for tile in folded_tiles(X, Y, weights, self.rows.joint, self.rows.response, self.keys, deal):
             A = white(tile.Z)
@@ -186,8 +195,6 @@ class PartsPlan:
             R = self.rows.of_rows(tile.Z, A, tile.V) if self.second else tile.V[:, :0]
             if cells is not None:
                 cells.add(A, R, tile.V, tile.w, tile.ends)
-            if noise is not None:
-                noise.add(A, R, tile.w)
             if groups is not None and tile.group is not None:
                 groups.add_unsorted(A, R, tile.V, tile.w, tile.group)
         if self.keys is None:
@@ -195,8 +202,10 @@ class PartsPlan:
         folds = cells.moments() if cells is not None and not nested else ()
         dealt = cells if nested else groups
         found_groups = GroupParts({}) if dealt is None else dealt.groups()
+        noise = dealt or cells
         return PartSums(
-            blocks, ResidualSums(folds, np.zeros((0, 0)) if noise is None else noise.sums(), found_groups)
+            blocks,
+            ResidualSums(folds, np.zeros((0, 0)) if noise is None else noise.noise_sums(), found_groups),
         )
 
 

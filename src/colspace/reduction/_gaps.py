@@ -18,11 +18,12 @@ from .._rows import is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
+from ._summary import LinearSummary
 
 Array = NDArray[np.float64]
 
 
-class HoleyReduction(TransformerMixin, BaseEstimator):
+class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
     r"""Directions of a table with gaps: an imputer, then a reducer, and errors of both together.
 
     The directions are those of the table whose gaps hold their conditional means. Their variance has two parts: that of
@@ -208,6 +209,11 @@ class HoleyReduction(TransformerMixin, BaseEstimator):
         self._check(X, reset=False)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         return self.reducer_.transform(filled_by(self.imputer_, X))
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Columns from an embedding, as the reducer rebuilds them."""
+        check_is_fitted(self)
+        return self.reducer_.inverse_transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the embedding's columns, the reducer's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,8 @@ RIDGES = 10.0 ** np.linspace(-5.0, 1.0, 13)
 class KernelFit:
     r"""A Gaussian kernel ridge regression: rows, coefficients, 1/bandwidth, and its leave-one-out squared error.
 
-    ``inverse``, where it is asked for and the regression says something, is :math:`(K + \lambda W^{-1})^{-1}`.
+    ``inverse``, where it is asked for and the regression says something, is :math:`(K + \lambda W^{-1})^{-1}`. ``products``
+    keeps ``gradient_products`` within blocks for later, by their first column and the one after their last.
     """
 
     rows: Array
@@ -37,6 +38,7 @@ class KernelFit:
     error: float
     ridge: float
     inverse: Array | None = None
+    products: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def gradient(self, alpha: Array, values: Array | None = None) -> Array:
         """Gradients at every row for these coefficients (``values``: of their function, if known)."""
@@ -56,13 +58,13 @@ class KernelFit:
         for alpha, value in zip(self.coefficients.T, values.T, strict=True):
             yield self.gradient(alpha, value)
 
-    def gradient_products(self, weights: Array) -> Array:
+    def gradient_products(self, weights: Array, block: slice = slice(None)) -> Array:
         r"""E[g g'] summed over responses, with :math:`g = 2\gamma \sum_i \alpha_i k(x, x_i)(x_i - x)` at every row."""
-        p = self.rows.shape[1]
+        p = self.rows[:, block].shape[1]
         total = np.zeros((p, p))
         share = np.sqrt(weights / weights.sum())
         for g in self.each_gradient() if self.inverse is None else self.gradients:
-            G = g * share[:, None]
+            G = g[:, block] * share[:, None]
             total += G.T @ G
         return total
 

@@ -43,7 +43,7 @@ from ._linear import BlockReductionMixin, column_labels
 from ._loo import in_rows
 from ._proxies import parse_moments
 from ._rank import RankTest, joint_rank_test
-from ._source import Source, weighted_rows
+from ._source import Source, gathered, weighted_rows
 from ._spool import spool
 
 
@@ -248,12 +248,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._dtype = table_dtype(X)
         name, labels = type(self).__name__, column_labels(self)
         source = Source.of(X, y, self.response, name, weights=weights, labels=labels)
-        plain = self.random_state is None or isinstance(self.random_state, int | np.integer)
-        seed = int((self.random_state or 0) if plain else generator(self.random_state).integers(2**31))
-        how = How(self._is_auto(), self.solver, self.n_power, self.n_groups, seed, self.random_state)
+        problem, how = self._problem(), How.of(self, auto=self._is_auto())
         if how.auto:
+            source = gathered(source, problem.blocks.widths)
             source = replace(source, weights=in_rows(source.weights))
-        problem, counted = count_components(self._problem(), source, how)
+        problem, counted = count_components(problem, source, how)
         return self._store(replace(solve_table(problem, source, how), counted=counted))
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -422,22 +421,21 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     def _store(self, solution: Solution) -> Self:
         blocks = self._problem().blocks
         self._store_blocks(
-            blocks, solution.loadings, solution.values, solution.mean, solution.scale, self._dtype
+            blocks,
+            solution.loadings,
+            solution.values,
+            solution.mean,
+            solution.scale,
+            self._dtype,
+            solution.spreads,
         )
-        for name, found in (
-            ("ridge_", solution.ridges),
-            ("n_axes_", solution.axes),
-            ("parts_", solution.parts),
-            ("component_scores_", solution.counted),
-        ):
+        learned = {"ridge_": solution.ridges, "n_axes_": solution.axes, "parts_": solution.parts}
+        for name, found in {**learned, "component_scores_": solution.counted}.items():
             if hasattr(self, name):
                 delattr(self, name)
             if found is not None:
-                setattr(
-                    self,
-                    name,
-                    found if isinstance(found, dict) else dict(zip(blocks.names, found, strict=True)),
-                )
+                by_name = found if isinstance(found, dict) else dict(zip(blocks.names, found, strict=True))
+                setattr(self, name, by_name)
         self.n_samples_seen_ = solution.count
         self.solver_ = solution.solver
         self.shrinkage_ = dict(zip(blocks.names, solution.shrinkage, strict=True))

@@ -204,6 +204,7 @@ class Solution:
     parts: dict[str, float] | None = None
     known: Known | None = None
     counted: dict[str, Array] | None = None
+    spreads: list[Array] | None = None  # covariances of a block's columns with its embedding
     left: LeftOut = LeftOut(
         note="errors come with solver='exact' and with moments='auto', which keep sums of groups of rows; this solver sees "
         "moments through products alone"
@@ -222,6 +223,7 @@ class Solution:
             mean=span.mean[order],
             scale=span.deviation[order],
             loadings=[span.loadings(b, L) for b, L in enumerate(self.loadings)],
+            spreads=self.spreads and [span.covariances(b, C) for b, C in enumerate(self.spreads)],
             supports=[np.arange(w) for w in span.original.widths],
             left=self.left.lifted(span),
         )
@@ -376,7 +378,8 @@ def solve_moments(
     loadings = [w.loadings(U) for w, U in zip(whiteners, directions, strict=True)]
     shrinkage = [w.shrinkage for w in whiteners]
     scale = np.sqrt(np.maximum(variance, 0.0))
-    return Solution(c.mean, loadings, values, supports, shrinkage, scale, c.count, "exact")
+    spreads = [c.covariance[b, b] @ L for b, L in enumerate(loadings)]
+    return Solution(c.mean, loadings, values, supports, shrinkage, scale, c.count, "exact", spreads=spreads)
 
 
 def _rank(
@@ -419,6 +422,7 @@ def fit_by_passes(
     problem.check_responses(source.encoder.n_responses)
     blocks = problem.blocks
     r = int(problem.n_components)
+    c: CentredMoments | None = None
     if problem.whiten in ("full", "unit"):
         own, _ = block_pairs(problem.wanted, len(blocks))
         c = problem.centred(source.moments(blocks, own, ()))
@@ -450,7 +454,8 @@ def fit_by_passes(
     supports: list[Index] = [np.arange(w) for w in blocks.widths]
     shrinkage = [w.shrinkage for w in whiteners]
     scale = np.sqrt(np.maximum(variance, 0.0))
-    return Solution(mean, loadings, values, supports, shrinkage, scale, count, solver)
+    spreads = None if c is None else [c.covariance[b, b] @ L for b, L in enumerate(loadings)]
+    return Solution(mean, loadings, values, supports, shrinkage, scale, count, solver, spreads=spreads)
 
 
 def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Span | None:

@@ -34,6 +34,14 @@ class How:
     seed: int
     random_state: Any
 
+    @classmethod
+    def of(cls, model: Any, *, auto: bool) -> How:
+        """Of an estimator's options."""
+        state = model.random_state
+        plain = state is None or isinstance(state, int | np.integer)
+        seed = int((state or 0) if plain else generator(state).integers(2**31))
+        return cls(auto, model.solver, model.n_power, model.n_groups, seed, state)
+
 
 def solve_table(problem: Problem, source: Source, how: How, *, at_most: bool = False) -> Solution:
     """Directions of a table: in the span of its rows when it has fewer of them than a block has columns.

@@ -18,8 +18,10 @@ from .._rows import chunk_rows, is_dask
 from .._validation import assert_finite, check_table, feature_names, warn_constant
 from ..factor import Whitener, full_whitener
 from ._jackknife import LeftOut
+from ._rebuild import UNKNOWN, rebuild, rebuild_map
 from ._source import Source, ledoit_wolf_weights
 from ._span import Span, check_span, row_span
+from ._summary import LinearSummary
 
 Array = NDArray[np.float64]
 
@@ -60,13 +62,14 @@ def _transform_partition(X: Any, mean: NDArray[Any], components: NDArray[Any]) -
     return linear_transform(X, mean, components).astype(components.dtype, copy=False)
 
 
-class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class LinearReductionMixin(LinearSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """``transform``, names and tags of an estimator that learns ``mean_`` and ``components_``."""
 
     n_features_in_: int
     mean_: Array
     scale_: Array
     components_: NDArray[Any]
+    rebuild_: NDArray[Any] | None
 
     def transform(self, X: Any) -> Any:
         """Embed rows: the directions applied to centred columns."""
@@ -74,9 +77,18 @@ class LinearReductionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X = check_table(self, X, reset=False)
         return linear_transform(X, self.mean_, self.components_)
 
-    def _store_directions(self, loadings: Array, dtype: Any) -> None:
-        """Set ``components_`` from loadings (features x directions), signed by the largest per standard deviation."""
-        self.components_ = (loadings * direction_signs(loadings, self.scale_)).T.astype(dtype)
+    def inverse_transform(self, X: Any) -> Any:
+        """Columns from an embedding: the linear map of least squared error over the rows of the fit, each block from its own directions."""
+        check_is_fitted(self)
+        if self.rebuild_ is None:
+            raise ValueError(UNKNOWN)
+        return rebuild(X, self.mean_, self.rebuild_)
+
+    def _store_directions(self, loadings: Array, dtype: Any, spread: Array) -> None:
+        """Set ``components_`` from loadings (features x directions), signed by the largest per standard deviation, and ``rebuild_``."""
+        signs = direction_signs(loadings, self.scale_)
+        self.components_ = (loadings * signs).T.astype(dtype)
+        self.rebuild_ = rebuild_map(loadings * signs, spread * signs).astype(dtype)
 
     @property
     def _n_features_out(self) -> int:
@@ -104,10 +116,12 @@ class BlockReductionMixin(LinearReductionMixin):
         mean: Array,
         scale: Array,
         dtype: Any,
+        spreads: Sequence[Array] | None,
     ) -> None:
-        """Set the learned attributes from loadings in block order."""
+        """Set the learned attributes from loadings in block order; ``spreads`` has the columns' covariances with the embedding."""
         names, r = blocks.names, loadings[0].shape[1]
-        loadings = [L * direction_signs(L, scale[s]) for L, s in zip(loadings, blocks.slices, strict=True)]
+        signs = [direction_signs(L, scale[s]) for L, s in zip(loadings, blocks.slices, strict=True)]
+        loadings = [L * sign for L, sign in zip(loadings, signs, strict=True)]
         self.n_components_ = r
         self.loadings_ = {name: L.astype(dtype) for name, L in zip(names, loadings, strict=True)}
         self.singular_values_ = dict(zip(names, values, strict=True))
@@ -119,6 +133,12 @@ class BlockReductionMixin(LinearReductionMixin):
         self.components_ = np.zeros((len(blocks) * r, blocks.n_features), dtype=dtype)
         for b, (columns, L) in enumerate(zip(blocks.columns, loadings, strict=True)):
             self.components_[b * r : (b + 1) * r, columns] = L.T
+        self.rebuild_ = None
+        if spreads is not None:
+            back = np.zeros_like(self.components_)
+            for b, (columns, L, C) in enumerate(zip(blocks.columns, loadings, spreads, strict=True)):
+                back[b * r : (b + 1) * r, columns] = rebuild_map(L, C * signs[b])
+            self.rebuild_ = back
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the embedding's columns: ``block__0``, or the class name and a number without blocks."""
@@ -216,6 +236,10 @@ class Table:
     def loadings(self, L: Array, b: int = 0) -> Array:
         """Directions for the original columns."""
         return L if self.span is None else self.span.loadings(b, L)
+
+    def covariances(self, C: Array, b: int = 0) -> Array:
+        """Covariances of the original columns with scores, from those of the columns that estimators see."""
+        return C if self.span is None else self.span.covariances(b, C)
 
     def lifted(self, left: LeftOut) -> LeftOut:
         """Directions without groups of rows, for the original columns."""

@@ -163,7 +163,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         self.eigenvalues_ = values * c.y_scale[0] if len(hessians) == 1 else values
         found = whitener.loadings(directions)
         loadings = view.loadings(found)
-        self._store_directions(loadings, table_dtype(X))
+        self._store_directions(loadings, table_dtype(X), view.covariances(covariance @ found))
 
         def solve(total: TripleMoments) -> list[Array]:
             c = centre(total)

@@ -42,6 +42,11 @@ class Axes:
             return np.asarray(part @ self.map - self.mean @ self.map)
         return np.subtract(part, self.mean, dtype=np.float64) @ self.map
 
+    def covariances(self, L: Array, deviation: Array) -> Array:
+        r"""Covariances of the columns with scores of directions L: :math:`\Sigma L = D V S V^\top D L`, with :math:`D V = D^2 T`."""
+        lifted = self.map * deviation[:, None] ** 2
+        return np.asarray(lifted @ (self.values[:, None] * (lifted.T @ L)))
+
 
 def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
     """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part."""

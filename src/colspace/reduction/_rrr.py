@@ -30,6 +30,7 @@ from ._linear import (
     linear_transform,
     table_whitener,
 )
+from ._rebuild import rebuild_map
 from ._source import Source
 from ._span import check_span
 
@@ -180,6 +181,8 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         self.singular_values_ = values
         self.y_mean_ = c.y_mean
         self.components_ = directions.T.astype(dtype)
+        spread = view.covariances(covariance @ inner) * signs
+        self.rebuild_ = rebuild_map(directions, spread).astype(dtype)
         self.y_loadings_ = loadings
         self.coef_ = coef[0] if flat else coef
         self.intercept_ = float(intercept[0]) if flat else intercept

@@ -124,7 +124,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         self.n_slices_ = counts[0] if len(counts) == 1 else np.array(counts)
         self.mean_, self.scale_ = view.mean(m.mean), view.scale(covariance)
         loadings = view.loadings(found)
-        self._store_directions(loadings, table_dtype(X))
+        self._store_directions(loadings, table_dtype(X), view.covariances(covariance @ found))
 
         def solve(total: SlicedMoments) -> list[Array]:
             rest = total.filled

@@ -211,9 +211,17 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         metrics = [self._metric(view, r, unit, s) for s in blocks.slices]
         left = leave_out(sums, solve, loadings, metrics)
         self.n_directions_ = r.cross.shape[1]
-        self._store_blocks(blocks, loadings, values, view.mean(r.mean), scale, table_dtype(X))
+        spreads = [self._spread(view, r, L, s, columns) for L, s in zip(loadings, blocks.slices, strict=True)]
+        self._store_blocks(blocks, loadings, values, view.mean(r.mean), scale, table_dtype(X), spreads)
         store_block_errors(self, left, blocks, loadings)
         return self
+
+    @staticmethod
+    def _spread(view: Table, r: Regressions, L: Array, s: slice, columns: Index) -> Array:
+        """Covariances of a block's columns with its embedding; of a wide table from its rows."""
+        if view.span is None:
+            return r.total[s, s] @ L
+        return view.span.covariances_with(columns[s], L)
 
     @staticmethod
     def _metric(view: Table, r: Regressions, unit: Array, s: slice) -> Callable[[Array], Array]:

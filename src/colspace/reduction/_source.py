@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -299,3 +299,44 @@ def ledoit_wolf_weights(
         ledoit_wolf_shrinkage(covariance / s / s[:, None], fourth[b], count, widths[b])
         for b, (covariance, s) in enumerate(zip(covariances, scales, strict=True))
     ]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows themselves as a statistic: pieces of X, y and weights in order."""
+
+    X: tuple[Any, ...]
+    y: tuple[Array, ...]
+    weights: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, X: Any, y: Array, weights: Array | None = None) -> Rows:
+        """Of one chunk, in arrays of their own."""
+        assert_finite(X)
+        return cls((X.copy(),), (y.copy(),), () if weights is None else (weights.copy(),))
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(self.X + other.X, self.y + other.y, self.weights + other.weights)
+
+
+def gathered(source: Source, widths: Sequence[int]) -> Source:
+    """A Dask collection that has no more rows than a block has columns, in memory; others as they are.
+
+    Its rows are fewer numbers than the sums of products of their columns, and their span is where wide blocks are solved.
+    """
+    most = max(widths)
+    if not source.dask or source.start[0].shape[0] > most:
+        return source
+    rows = source.X.shape[0]
+    known = source.weights is None and isinstance(rows, int | np.integer)
+    if (rows if known else source.reduce(count_rows)) > most:
+        return source
+    found = source.reduce(Rows.of)
+    X = sparse.vstack(found.X, format="csr") if sparse.issparse(found.X[0]) else np.concatenate(found.X)
+    weights = np.concatenate(found.weights) if found.weights else None
+    return replace(source, X=X, y=np.concatenate(found.y), weights=weights, start=None)
+
+
+def count_rows(X: Any, y: Array, weights: Array | None = None) -> int:
+    """Rows of a chunk."""
+    return int(X.shape[0])

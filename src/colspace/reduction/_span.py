@@ -62,6 +62,21 @@ class Span:
             out[part] = Z.T @ C
         return out * _inverse(self.scale[columns])[:, None]
 
+    def covariances(self, b: int, C: Array) -> Array:
+        """Covariances of the original columns of block b with scores, from those of its coordinates: D V C."""
+        return self.loadings(b, C) * self.scale[self.original.columns[b]][:, None] ** 2
+
+    def covariances_with(self, columns: NDArray[np.intp], L: Array) -> Array:
+        """Covariances of original columns with the scores that directions L of these columns give."""
+        scores, units = np.zeros((self.table.shape[0], L.shape[1])), np.ones_like(self.scale)
+        for part, Z in _column_chunks(self.table, columns, self.mean, units):
+            scores += Z @ L[part]
+        weights = np.ones(len(scores)) if self.source.weights is None else self.source.weights
+        out = np.empty_like(L)
+        for part, Z in _column_chunks(self.table, columns, self.mean, units):
+            out[part] = Z.T @ (scores * weights[:, None])
+        return out / weights.sum()
+
     def mean_of_columns(self, b: int) -> Array:
         """The mean of the columns of block b, divided by ``scale``, in its coordinates: V' 1 / p."""
         columns, factor = self.original.columns[b], self.factors[b]

@@ -452,13 +452,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         self.n_labeled_ = int(m.n_labeled) if float(m.n_labeled).is_integer() else m.n_labeled
         self.singular_values_ = solution.values
         directions = solution.directions / m.scale[:, None]
+        spread = (m.covariance @ solution.directions) * m.scale[:, None]
         if span is None:
             self.mean_ = m.mean
             self.scale_ = np.sqrt(np.diag(m.covariance)) * m.scale
         else:
             self.mean_, self.scale_ = span.mean, span.deviation
-            directions = span.loadings(0, directions)
-        self._store_directions(directions, self._dtype)
+            directions, spread = span.loadings(0, directions), span.covariances(0, spread)
+        self._store_directions(directions, self._dtype, spread)
         return directions
 
     def _options(self) -> SteinOptions:

@@ -174,6 +174,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         if hasattr(self, "feature_names_in_") and not hasattr(self.estimator_, "feature_names_in_"):
             self.estimator_.feature_names_in_ = self.feature_names_in_
         self.components_ = self.estimator_.components_
+        self.rebuild_ = self.estimator_.rebuild_
         self.singular_values_ = self.estimator_.singular_values_
         self.mean_, self.scale_ = self.estimator_.mean_, self.estimator_.scale_
         self.n_components_ = self.estimator_.n_components_

@@ -278,7 +278,7 @@ def _response(table: Profile) -> Column | None:
 
 
 def _blocks(names: Sequence[str]) -> list[str]:
-    """NAME=PATTERN of blocks, where all columns begin with one of a few words."""
+    """NAME=COLUMNS of blocks, where all columns begin with one of a few words."""
     stems = [found[0] if (found := _PREFIX.match(name)) else None for name in names]
     counts = {stem: stems.count(stem) for stem in stems if stem is not None}
     if None in stems or not 2 <= len(counts) <= 8 or min(counts.values()) < 2:

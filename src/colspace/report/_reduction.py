@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..displays._compute import block_errors, block_loadings, colour_response, deviations, largest
+from ..displays._compute import colour_response, deviations
+from ..reduction._loadings import block_errors, block_loadings, largest
 from . import _charts
 from ._page import Figure, Part, Report, Table
 from ._shared import glance, repeat, warned

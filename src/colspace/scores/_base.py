@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._containers import as_column
 from .._rows import is_dask
+from .._summary import SummaryMixin
 from .._validation import check_table, check_weights
 
 Array = NDArray[np.float64]
 
 
-class ScoreModel(BaseEstimator, ABC):
+class ScoreModel(SummaryMixin, BaseEstimator, ABC):
     r"""A model of a density P that gives its scores.
 
     .. math:: s(x) = -\nabla \log P(x), \qquad T(x) = s s^\top - \nabla s .

@@ -1,0 +1,187 @@
+"""Tables that are too large to be held: fitted and embedded a chunk of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..io._stream import Stream, numbers, odd_cells, words
+from ._check import MOST_ROWS
+from ._table import Choice, Parts, embedding_names, gaps_found, not_numbers
+
+_REMEDY = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
+
+
+@dataclass
+class _Sample:
+    """Rows drawn at random, as many as are wanted or all: those of the smallest random numbers."""
+
+    seed: int
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    frame: Any = None
+    rows: int = 0
+
+    def add(self, frame: Any) -> None:
+        import pandas as pd
+
+        drawn = np.random.default_rng((self.seed, self.rows)).random(len(frame))
+        frame = frame.set_axis(range(self.rows, self.rows + len(frame)))
+        self.rows += len(frame)
+        bound = self.keys.max() if len(self.keys) >= MOST_ROWS else np.inf
+        near = drawn < bound
+        if not near.any():
+            return
+        self.frame = frame[near].copy() if self.frame is None else pd.concat([self.frame, frame[near]])
+        self.keys = np.concatenate([self.keys, drawn[near]])
+        if len(self.keys) > MOST_ROWS:
+            kept = np.sort(np.argpartition(self.keys, MOST_ROWS)[:MOST_ROWS])
+            self.keys, self.frame = self.keys[kept], self.frame.iloc[kept]
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A large table and the columns that a reduction takes of it."""
+
+    stream: Stream
+    choice: Choice
+    worded: bool  # responses are text
+    seed: int
+
+    @property
+    def types(self) -> dict[str, str]:
+        """How columns of text files are read."""
+        kinds = dict.fromkeys(self.choice.features, "number")
+        kinds |= dict.fromkeys(self.choice.responses, "text" if self.worded else "number")
+        return kinds | dict.fromkeys(self.choice.ids, "text")
+
+    def fit(self, estimator: Any) -> Parts:
+        """Fit in as few passes over the file as the estimator allows; a sample of the rows."""
+        sample = _Sample(self.seed)
+        if (self.worded or estimator.response == "labels") and not _passes_again(estimator):
+            classes = self._classes()
+            for X, y in self._pairs(sample):
+                estimator.partial_fit(X, y, classes=classes)
+        else:
+            estimator.fit(self._pairs(sample))
+        frame = sample.frame
+        responses = frame[self.choice.responses]
+        y = responses.iloc[:, 0] if len(self.choice.responses) == 1 else responses
+        return Parts(frame[self.choice.features], y, frame[[]], responses, rows=sample.rows)
+
+    def _classes(self) -> list[Any]:
+        """All labels, from a pass over the response."""
+        found: set[Any] = set()
+        for table in self.stream.chunks(self.choice.responses, self.types):
+            found |= set(self._responses(table).iloc[:, 0].dropna().unique().tolist())
+        return sorted(found)
+
+    def _pairs(self, sample: _Sample) -> Iterator[tuple[Any, Any]]:
+        """Features and responses of every chunk; refuses gaps when all of them are counted."""
+        import pandas as pd
+
+        features, responses = self.choice.features, self.choice.responses
+        gaps = {"missing": np.zeros(len(features)), "infinite": np.zeros(len(features))}
+        lost = np.zeros(len(responses))
+        for table in self._checked([*features, *responses]):
+            X = numbers(table, features, self.stream.marks)
+            gaps["missing"] += np.isnan(X).sum(axis=0)
+            gaps["infinite"] += np.isinf(X).sum(axis=0)
+            y = self._responses(table)
+            lost += y.isna().sum().to_numpy()
+            if gaps["missing"].any() or gaps["infinite"].any() or lost.any():
+                continue  # count the rest
+            frame = pd.DataFrame(X, columns=features, copy=False)
+            sample.add(pd.concat([frame, y], axis=1))
+            yield frame, (y.iloc[:, 0] if len(responses) == 1 else y)
+        found = {name: int(n) for name, n in zip(responses, lost, strict=True) if n}
+        if found:
+            raise ValueError(gaps_found("missing", found, "in the response", "drop those rows first"))
+        for word, counts in gaps.items():
+            found = {name: int(n) for name, n in zip(features, counts, strict=True) if n}
+            if found:
+                raise ValueError(gaps_found(word, found, "in X", _REMEDY))
+
+    def _responses(self, table: Any) -> Any:
+        import pandas as pd
+
+        names, marks = self.choice.responses, self.stream.marks
+        if self.worded:
+            return pd.DataFrame({name: words(table.column(name), marks) for name in names})
+        return pd.DataFrame(numbers(table, names, marks), columns=names)
+
+    def _checked(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Chunks; where a cell is not a number, all columns that have one are named."""
+        try:
+            yield from self._numeric(self.stream.chunks(columns, self.types), columns)
+        except ValueError as error:
+            bad = {} if "conversion error" not in str(error) else self._odd(columns)
+            if not bad:
+                raise
+            raise ValueError(
+                not_numbers([f"{name!r} (e.g. {cell[:40]!r})" for name, cell in bad.items()])
+            ) from error
+
+    def _numeric(self, tables: Iterator[Any], columns: Sequence[str]) -> Iterator[Any]:
+        """The tables, whose types tell of columns that are not numbers."""
+        import pyarrow as pa
+
+        wanted = [name for name in columns if self.types[name] == "number"]
+        for table in tables:
+            bad = [
+                f"{name!r}"
+                for name in wanted
+                if not (
+                    pa.types.is_integer(kind := table.schema.field(name).type)
+                    or pa.types.is_floating(kind)
+                    or pa.types.is_boolean(kind)
+                    or pa.types.is_decimal(kind)
+                    or pa.types.is_null(kind)
+                )
+            ]
+            if bad:
+                raise ValueError(not_numbers(bad))
+            yield table
+
+    def _odd(self, columns: Sequence[str]) -> dict[str, str]:
+        """Columns that should be numbers and are not, from a pass over them as text."""
+        names = [name for name in columns if self.types[name] == "number"]
+        found: dict[str, str] = {}
+        for table in self.stream.chunks(names, dict.fromkeys(names, "text")):
+            found |= odd_cells(table, [n for n in names if n not in found], self.stream)
+        return {name: found[name] for name in names if name in found}
+
+    def embedding(self, estimator: Any) -> Iterator[Any]:
+        """Ids, embedding and responses of every chunk."""
+        import pandas as pd
+
+        choice = self.choice
+        names = embedding_names(estimator, [*choice.ids, *choice.responses])
+        for table in self.stream.chunks([*choice.ids, *choice.features, *choice.responses], self.types):
+            X = pd.DataFrame(
+                numbers(table, choice.features, self.stream.marks), columns=choice.features, copy=False
+            )
+            Z = pd.DataFrame(np.asarray(estimator.transform(X)), columns=names)
+            yield pd.concat([table.select(choice.ids).to_pandas(), Z, self._responses(table)], axis=1)
+
+
+def _passes_again(estimator: Any) -> bool:
+    """Whether the fit keeps the rows for further passes."""
+    return bool(estimator._is_auto() or estimator.n_components == "auto")
+
+
+def is_worded(stream: Stream, responses: Sequence[str]) -> bool:
+    """Whether a response is text or truth values, by its first chunk."""
+    import pyarrow as pa
+
+    first = next(stream.chunks(responses, dict.fromkeys(responses, "text")), None)
+    if first is None:
+        msg = f"{stream.sources[0].path} is empty: 0 rows, {len(stream.names)} columns"
+        raise ValueError(msg)
+    if stream.layout is not None:
+        return bool(odd_cells(first, responses, stream))
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return not all(any(test(first.schema.field(name).type) for test in plain) for name in responses)

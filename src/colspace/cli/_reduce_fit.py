@@ -1,0 +1,105 @@
+"""From the options of ``colspace reduce`` to a fitted estimator: on a table in memory, or on a large one in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._words import warnings_on_stderr
+
+if TYPE_CHECKING:
+    from ._join import Joined
+    from ._table import Choice, Parts
+
+
+@dataclass(frozen=True)
+class Task:
+    """The tables, and which of their columns are what."""
+
+    tables: Sequence[str]
+    responses: Sequence[str]
+    ids: Sequence[str]
+    drop: Sequence[str]
+    blocks: dict[str, list[str]]
+    drop_rest: bool
+    marks: Sequence[str]
+    encoding: str | None
+
+    def fit(
+        self, estimator: Any, out: str | None, *, rank_test: bool, seed: int
+    ) -> tuple[Parts, Joined, Any, list[str]]:
+        """Fit, and write the embedding: the rows (of a large table a sample), the tables, the test of rank and warnings."""
+        with warnings_on_stderr("Note"):
+            stream = None if rank_test else self._stream(estimator)
+        if stream is not None:
+            return self._fit_stream(stream, estimator, out, seed)
+        from ..io import write_table
+        from ._join import read_tables
+        from ._table import split_table
+
+        with warnings_on_stderr("Note"):
+            joined = read_tables(self.tables, self.ids, self.marks, self.encoding)
+            choice = self._choose(list(joined.frame.columns))
+        parts = split_table(joined.frame, choice, unlabelled=not hasattr(estimator, "blocks"))
+        if hasattr(estimator, "blocks") and not self.blocks:
+            estimator.set_params(blocks=joined.blocks(choice.features) or None)
+        with warnings_on_stderr("Warning") as notes:
+            estimator.fit(parts.X, parts.y)
+            test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
+        if out is not None:
+            write_table(parts.with_embedding(estimator), out)
+        return parts, joined, test, notes
+
+    def _choose(self, names: Sequence[str]) -> Choice:
+        from ._table import choose_columns
+
+        return choose_columns(
+            names, self.responses, self.ids, self.drop, self.blocks, drop_rest=self.drop_rest
+        )
+
+    def _stream(self, estimator: Any) -> Any:
+        """The table as a stream, if it is one, large, and the estimator can do without all rows at once."""
+        from ..io._files import is_stream
+        from ..io._source import open_sources
+        from ..io._stream import open_stream
+        from ..io._tables import check_encoding
+
+        path = self.tables[0]
+        if len(self.tables) > 1 or path == "-" or is_stream(path) or not _in_chunks(estimator):
+            return None
+        sources = open_sources(path)
+        check_encoding(sources, self.encoding)
+        return open_stream(sources, self.marks, self.encoding)
+
+    def _fit_stream(
+        self, stream: Any, estimator: Any, out: str | None, seed: int
+    ) -> tuple[Parts, Joined, Any, list[str]]:
+        from ..io._stream import write_chunks
+        from ._chunks import Streamed, is_worded
+        from ._join import Joined, Table, table_names
+
+        choice = self._choose(list(stream.names))
+        data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
+        with warnings_on_stderr("Warning") as notes:
+            parts = data.fit(estimator)
+        if out is not None:
+            write_chunks(data.embedding(estimator), out)
+        only = Table(table_names(self.tables)[0], self.tables[0], None)
+        return parts, Joined(None, (only,), ()), None, notes
+
+
+def _in_chunks(estimator: Any) -> bool:
+    """Whether an estimator can be fitted on chunks of rows."""
+    from ..reduction import JointReduction
+    from ..reduction._joint_fit import check_streamable
+
+    if not isinstance(estimator, JointReduction):
+        return False
+    if estimator._is_auto() or estimator.n_components == "auto":
+        return True
+    try:
+        check_streamable(estimator)
+    except ValueError:
+        return False
+    return estimator.response != "rank"

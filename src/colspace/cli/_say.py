@@ -1,0 +1,71 @@
+"""What commands print, and where: on standard output, or on standard error where that is taken by a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+def is_quiet() -> bool:
+    """Whether --quiet was given to the command that runs."""
+    ctx = click.get_current_context(silent=True)
+    return bool(ctx is not None and ctx.params.get("quiet"))
+
+
+def console(*targets: str | None) -> Any:
+    """A console of rich; on standard error where one of the targets is standard output, silent with --quiet."""
+    from rich.console import Console
+
+    return Console(stderr="-" in targets, highlight=False, quiet=is_quiet())
+
+
+def note(text: str) -> None:
+    """A line on standard error, unless --quiet."""
+    if not is_quiet():
+        click.echo(f"Note: {text}", err=True)
+
+
+def print_written(screen: Any, **files: str | None) -> None:
+    """Which files were written."""
+    from rich.markup import escape
+
+    for what, path in files.items():
+        if path is not None and path != "-":
+            screen.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+
+
+def write_json(found: Mapping[str, Any], path: str | None) -> None:
+    """A result as JSON in a file or on standard output."""
+    if path is None:
+        return
+    import json
+
+    from ..io._files import write_text
+
+    text = json.dumps(plain(found), indent=2, allow_nan=False)
+    if path == "-":
+        click.echo(text)
+    else:
+        write_text(text + "\n", path)
+
+
+def plain(value: Any) -> Any:
+    """For JSON, which has no number for what does not exist and no types of numpy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.cli._say import plain
+    >>> plain({"a": np.array([1.0, np.nan]), 2: np.int64(3)})
+    {'a': [1.0, None], '2': 3}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

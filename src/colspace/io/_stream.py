@@ -1,0 +1,350 @@
+"""Large tables a chunk of rows at a time, read by pyarrow, and results written as they come."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._extras import require
+from ._files import PathLike, replacing
+from ._source import Source
+from ._tables import check_columns, check_table_target, packing
+from ._text import Layout, first_line, layout_of, read_text
+
+LARGE = 64 << 20  # bytes from which a table is read in chunks
+_BLOCK = 1 << 20  # bytes of text that are parsed at once
+_START = 1 << 18  # bytes of text that types are told from
+_CELLS = 1 << 20  # of a chunk
+_PACKED = 4  # how much smaller packed text is
+#: What pandas reads as gaps.
+GAPS = [
+    "",
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "-NaN",
+    "-nan",
+    "1.#IND",
+    "1.#QNAN",
+    "<NA>",
+    "N/A",
+    "NA",
+    "NULL",
+    "NaN",
+    "None",
+    "n/a",
+    "nan",
+    "null",
+]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A table in one or more files of the same columns, read as often as wanted."""
+
+    sources: Sequence[Source]
+    names: tuple[str, ...]
+    layout: Layout | None
+    decimal: str
+    truth: frozenset[str]
+    marks: tuple[str, ...] = ()
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], *, block: int = _BLOCK
+    ) -> Iterator[Any]:
+        """Record batches of pyarrow with these columns; ``types`` are those of text files: "number" or "text"."""
+        pyarrow = require("pyarrow", "cli", "reading large tables")
+        for source in self.sources:
+            try:
+                yield from self._of(source, columns, types, block)
+            except (pyarrow.ArrowException, OSError, EOFError) as error:
+                msg = f"{source.path} is not a {source.kind.upper()} table: {first_line(error)}"
+                raise ValueError(msg) from error
+
+    def _of(
+        self, source: Source, columns: Sequence[str], types: Mapping[str, str], block: int
+    ) -> Iterator[Any]:
+        import pyarrow as pa
+
+        if source.is_text:
+            yield from self._text(source, columns, types, block)
+            return
+        if source.kind == "parquet":
+            from pyarrow import parquet
+
+            with source.open() as file:
+                opened = parquet.ParquetFile(file)
+                check_columns(self.sources[0], self.names, source, _columns(opened.schema_arrow))
+                rows = max(1, _CELLS // max(1, len(columns)))
+                for batch in opened.iter_batches(batch_size=rows, columns=list(dict.fromkeys(columns))):
+                    yield batch.select(list(columns))
+            return
+        plain = source.content is None
+        with pa.memory_map(str(source.path)) if plain else source.open() as file:
+            reader = _arrow_reader(file)
+            check_columns(self.sources[0], self.names, source, _columns(reader.schema))
+            for batch in reader:
+                yield batch.select(list(columns))
+
+    def _text(
+        self, source: Source, columns: Sequence[str], types: Mapping[str, str], block: int
+    ) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        layout = self.layout if source is self.sources[0] else layout_of(_pandas(), source, _encoding(self))
+        assert layout is not None
+        names = [name.strip() or name for name in layout.fields]
+        check_columns(self.sources[0], self.names, source, names)
+        kinds = {
+            name: pa.string() if types[name] == "text" else pa.bool_() if name in self.truth else pa.float64()
+            for name in columns
+        }
+        read = csv.ReadOptions(
+            block_size=block, encoding=layout.encoding, column_names=names, skip_rows=1, use_threads=True
+        )
+        parse = csv.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
+        convert = csv.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(columns),
+            null_values=[*GAPS, *self.marks],
+            decimal_point=self.decimal,
+        )
+        with source.open() as file:
+            plain = source.content is None and not source.zipped
+            with pa.OSFile(str(source.path)) if plain else pa.PythonFile(file, mode="r") as opened:
+                yield from csv.open_csv(opened, read, parse, convert)
+
+    def chunks(self, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Any]:
+        """Tables of pyarrow of about a million cells."""
+        import pyarrow as pa
+
+        held: list[Any] = []
+        rows, wanted = 0, max(1, _CELLS // max(1, len(columns)))
+        for batch in self.batches(columns, types, block=self.block):
+            for first in range(0, batch.num_rows, wanted):
+                held.append(batch.slice(first, wanted))
+                rows += held[-1].num_rows
+                if rows >= wanted:
+                    yield pa.Table.from_batches(held)
+                    held, rows = [], 0
+        if rows:
+            yield pa.Table.from_batches(held)
+
+    @property
+    def block(self) -> int:
+        """Bytes to parse at once: many rows of the first file."""
+        first = self.sources[0]
+        if not first.is_text:
+            return _BLOCK
+        with first.open() as file:
+            longest = max(map(len, file.readlines(_START)), default=0)
+        return min(1 << 30, max(_BLOCK, 32 * longest))
+
+
+def open_stream(
+    sources: Sequence[Source], marks: Sequence[str] = (), encoding: str | None = None
+) -> Stream | None:
+    """A table as a stream; None where it is small, or of a kind that pyarrow does not read in chunks as pandas does."""
+    if not is_large(sources):
+        return None
+    first = sources[0]
+    if first.is_text:
+        pandas = _pandas()
+        layout = layout_of(pandas, first, encoding)
+        if any("\n" in name or "\r" in name for name in layout.fields):
+            return None
+        names = tuple(name.strip() or name for name in layout.fields)
+        start = _first_rows(pandas, first, encoding)
+        decimal = "." if start is None else _decimal(pandas, first, layout, encoding)
+        truth = frozenset() if start is None else frozenset(map(str, start.select_dtypes("bool").columns))
+        return Stream(sources, names, layout, decimal, truth, tuple(marks))
+    if first.kind == "jsonl":
+        return None
+    if first.kind == "parquet":
+        from pyarrow import parquet
+
+        with first.open() as file:
+            schema = parquet.ParquetFile(file).schema_arrow
+    else:
+        with first.open() as file:
+            schema = _arrow_reader(file).schema
+    return Stream(sources, tuple(_columns(schema)), None, ".", frozenset(), tuple(marks))
+
+
+def is_large(sources: Sequence[Source]) -> bool:
+    """Whether the tables take more than `LARGE` bytes, as text or in memory."""
+    pyarrow = require("pyarrow", "cli", "reading tables")
+    size = 0
+    for source in sources:
+        if source.kind == "parquet":
+            from pyarrow import parquet
+
+            with source.open() as file:
+                try:
+                    found = parquet.ParquetFile(file).metadata
+                except (pyarrow.ArrowException, OSError):  # whoever reads it says so
+                    return False
+            size += 8 * found.num_rows * found.num_columns
+        else:
+            held = len(source.content) if source.content is not None else Path(source.path).stat().st_size
+            size += held * (_PACKED if source.zipped else 1)
+    return size >= LARGE
+
+
+def _pandas() -> Any:
+    return require("pandas", "cli", "reading tables")
+
+
+def _encoding(stream: Stream) -> str | None:
+    return None if stream.layout is None or stream.layout.encoding == "utf-8" else stream.layout.encoding
+
+
+def _columns(schema: Any) -> list[str]:
+    """Names of columns without those that are pandas' labels of rows."""
+    told = schema.pandas_metadata or {}
+    labels = {name for name in told.get("index_columns", []) if isinstance(name, str)}
+    return [name for name in schema.names if name not in labels]
+
+
+def _arrow_reader(file: Any) -> Any:
+    """Batches of an Arrow file or stream."""
+    import pyarrow as pa
+
+    start = file.read(6)
+    file.seek(0)
+    if start != b"ARROW1":
+        return pa.ipc.open_stream(file)
+    opened = pa.ipc.open_file(file)
+    batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
+    return pa.RecordBatchReader.from_batches(opened.schema, batches)
+
+
+def _start(source: Source) -> Source:
+    """The first rows of a text file as a source of their own."""
+    with source.open() as file:
+        text = file.read(_START)
+    whole = text[: text.rfind(b"\n") + 1] or text
+    return replace(source, content=whole, zipped=False)
+
+
+def _first_rows(pandas: Any, source: Source, encoding: str | None) -> Any:
+    """A frame of the first rows, which tells of separators; None where they cannot be told apart."""
+    try:
+        return read_text(pandas, _start(source), text=(), gaps=True, encoding=encoding)
+    except ValueError:
+        return None
+
+
+def _decimal(pandas: Any, source: Source, layout: Layout, encoding: str | None) -> str:
+    """The decimal mark, as `read_text` finds it: a comma where that makes more numbers."""
+    if layout.separator in (layout.expected, ","):
+        return "."
+    options = {"sep": layout.separator, "encoding": layout.encoding}
+    counts = {}
+    for mark in (".", ","):
+        with _start(source).open() as file:
+            frame = pandas.read_csv(file, decimal=mark, **options)
+        counts[mark] = frame.select_dtypes("number").shape[1]
+    return "," if counts[","] > counts["."] else "."
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def numbers(table: Any, columns: Sequence[str], marks: Sequence[str] = ()) -> NDArray[np.float64]:
+    """Columns of a pyarrow table side by side, rows one after the other; gaps are NaN."""
+    X = np.empty((table.num_rows, len(columns)))
+    for j, name in enumerate(columns):
+        column = table.column(name)
+        X[:, j] = (
+            column.to_numpy()
+            if column.null_count == 0
+            else column.to_pandas().to_numpy(float, na_value=np.nan)
+        )
+    for mark in marks:
+        try:
+            X[float(mark) == X] = np.nan
+        except ValueError:
+            continue
+    return X
+
+
+def words(column: Any, marks: Sequence[str] = ()) -> Any:
+    """A column of pyarrow as pandas has it; text that stands for a gap is one."""
+    found = column.to_pandas()
+    return found if found.dtype.kind in "biufM" else found.mask(found.isin([*GAPS, *marks]))
+
+
+def odd_cells(table: Any, columns: Sequence[str], stream: Stream) -> dict[str, str]:
+    """Columns of text that hold other than numbers, each with an example."""
+    import pandas as pd
+
+    found = {}
+    for name in columns:
+        cells = words(table.column(name), stream.marks).dropna().astype(str)
+        if stream.decimal != ".":
+            cells = cells.str.replace(stream.decimal, ".", regex=False)
+        odd = cells[pd.to_numeric(cells, errors="coerce").isna()]
+        if len(odd):
+            found[name] = str(odd.iloc[0])
+    return found
+
+
+# ---------------------------------------------------------------------- out
+
+
+def write_chunks(frames: Iterable[Any], path: PathLike) -> int:
+    """Write frames of pandas one under the other, as `write_table` would write them together; how many rows."""
+    kind = check_table_target(path)
+    if str(path) == "-":
+        return sum(
+            _written(sys.stdout.write, _text_of(frame, kind, i == 0), frame) for i, frame in enumerate(frames)
+        )
+    with replacing(path) as file:
+        if kind in ("parquet", "arrow"):
+            return _write_arrow(frames, file, kind)
+        with gzip.open(file, "wb") if packing(path) else nullcontext(file) as opened:
+            return sum(
+                _written(opened.write, _text_of(frame, kind, i == 0).encode(), frame)
+                for i, frame in enumerate(frames)
+            )
+
+
+def _text_of(frame: Any, kind: str, first: bool) -> str:
+    if kind == "jsonl":
+        return str(frame.to_json(orient="records", lines=True, date_format="iso"))
+    return str(frame.to_csv(sep="\t" if kind == "tsv" else ",", index=False, header=first))
+
+
+def _written(write: Callable[[Any], Any], text: str | bytes, frame: Any) -> int:
+    write(text)
+    return len(frame)
+
+
+def _write_arrow(frames: Iterable[Any], file: Any, kind: str) -> int:
+    """Batches with the types of the first."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows, schema = 0, None
+    with ExitStack() as opened:
+        for frame in frames:
+            table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            if schema is None:
+                schema = table.schema
+                new = parquet.ParquetWriter if kind == "parquet" else pa.ipc.new_file
+                writer = opened.enter_context(new(file, schema))
+            writer.write_table(table)
+            rows += len(frame)
+    return rows

@@ -1,0 +1,168 @@
+"""Large tables are read a chunk at a time, and give what they give in memory."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from colspace.cli import _chunks
+from colspace.cli._group import colspace
+from colspace.io import _stream, load, read_table, write_table
+
+ROWS = 900
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(ROWS, 6)).round(3), columns=[f"x{i}" for i in range(6)])
+    y = (X["x0"] + X["x1"] ** 2 + 0.3 * rng.normal(size=ROWS)).round(3)
+    ids = [f"{i:04d}" for i in range(ROWS)]
+    return X.assign(y=y, kind=np.where(y > 0, "high", "low"), grade=(y > 1).astype(int)).assign(id=ids)
+
+
+@pytest.fixture
+def tables(frame, tmp_path, monkeypatch):
+    """Tables of all kinds, chunks of a hundred rows."""
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("csv", "csv.gz", "tsv", "parquet", "arrow"):
+        write_table(frame, tmp_path / f"t.{suffix}")
+    (tmp_path / "parts").mkdir()
+    for i in range(3):
+        write_table(
+            frame[300 * i : 300 * (i + 1)].reset_index(drop=True), tmp_path / "parts" / f"p-{i}.parquet"
+        )
+    return tmp_path
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(_stream, "LARGE", 0)
+    monkeypatch.setattr(_stream, "_BLOCK", 4096)
+    monkeypatch.setattr(_stream, "_CELLS", 800)
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(colspace, ["reduce", *map(str, arguments)])
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done
+
+
+OPTIONS = {
+    "numbers": ["-y", "y", "--id", "id", "--drop", "kind", "--drop", "grade"],
+    "words": ["-y", "kind", "--id", "id", "--drop", "y", "--drop", "grade"],
+    "codes": ["-y", "grade", "--labels", "--id", "id", "--drop", "y", "--drop", "kind"],
+    "two": ["-y", "y", "-y", "grade", "--id", "id", "--drop", "kind"],
+}
+
+
+@pytest.mark.parametrize(
+    "table", ["t.csv", "t.csv.gz", "t.tsv", "t.parquet", "t.arrow", "parts", "parts/p-*.parquet"]
+)
+def test_every_kind_gives_what_memory_gives(tables, monkeypatch, table):
+    options = [*OPTIONS["numbers"], "--no-check", "-o", "out.csv"]
+    run("t.csv", *options, "--json", "whole.json")
+    whole = read_table("out.csv", text=["id"])
+    seen = []
+    chunks = _stream.Stream.chunks
+    monkeypatch.setattr(_stream.Stream, "chunks", lambda *a: (seen.append(t) or t for t in chunks(*a)))
+    monkeypatch.setattr(_stream, "LARGE", 0)
+    monkeypatch.setattr(_stream, "_BLOCK", 4096)
+    monkeypatch.setattr(_stream, "_CELLS", 800)
+    run(table, *options, "--json", "chunks.json")
+    assert max(len(chunk) for chunk in seen if chunk.num_columns > 1) < ROWS / 2
+    found = read_table("out.csv", text=["id"])
+    assert found["id"].tolist() == whole["id"].tolist()
+    assert_allclose(found.drop(columns="id"), whole.drop(columns="id"), rtol=1e-7, atol=1e-9)
+    first, second = (json.loads((tables / name).read_text()) for name in ("whole.json", "chunks.json"))
+    assert first["rows"] == second["rows"] == ROWS
+    assert_allclose(
+        first["blocks"]["x"]["singular_values"], second["blocks"]["x"]["singular_values"], rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("moments", ["auto", "all"])
+@pytest.mark.parametrize("response", OPTIONS)
+def test_every_response_gives_what_memory_gives(tables, monkeypatch, moments, response):
+    options = [*OPTIONS[response], "--moments", moments, "--no-check", "-r", "1"]
+    run("t.csv", *options, "--json", "whole.json", "--save", "whole.skops")
+    monkeypatch.setattr(_stream, "LARGE", 0)
+    monkeypatch.setattr(_stream, "_CELLS", 800)
+    run("t.csv", *options, "--json", "chunks.json", "--save", "chunks.skops")
+    first, second = (json.loads((tables / name).read_text()) for name in ("whole.json", "chunks.json"))
+    assert first["response_taken_as"] == second["response_taken_as"]
+    a, b = load("whole.skops"), load("chunks.skops")
+    assert_allclose(np.abs(a.components_), np.abs(b.components_), rtol=1e-6, atol=1e-9)
+    assert a.feature_names_in_.tolist() == b.feature_names_in_.tolist()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_sample_is_checked_and_drawn(tables, monkeypatch):
+    monkeypatch.setattr(_chunks, "MOST_ROWS", 150)
+    found = json.loads(run("t.csv", *OPTIONS["numbers"], "--json", "-", "--report", "p.html").stdout)
+    assert found["rows"] == ROWS
+    assert (found["quality"]["rows"], found["quality"]["sample_of"]) == (150, ROWS)
+    page = (tables / "p.html").read_text()
+    assert "150 of 900 rows, drawn at random" in page
+    assert f"of {ROWS} rows and 6 columns" in page
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_all_refused_columns_are_named(tables, frame):
+    odd = frame.copy()
+    for name in ("x1", "x4"):
+        odd[name] = odd[name].astype(object)
+        odd.loc[700, name] = "none today"
+    odd.to_csv("odd.csv", index=False)
+    line = run("odd.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
+    assert "2 column(s) are not numbers: 'x1' (e.g. 'none today'), 'x4' (e.g. 'none today'). Leave" in line
+    assert line.count("\n") == 1
+    line = run("t.csv", "-y", "y", "-o", "o.csv", code=2).stderr
+    assert "1 column(s) are not numbers: 'kind'" in line
+    write_table(frame, "w.parquet")
+    assert "'kind', 'id'" in run("w.parquet", "-y", "y", "-o", "o.csv", code=2).stderr
+    holes = frame.copy()
+    holes.loc[[5, 800], "x2"] = np.nan
+    holes.loc[850, "x5"] = np.nan
+    holes.to_csv("holes.csv", index=False)
+    line = run("holes.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
+    assert "missing values in X in 2 column(s): 'x2' (2), 'x5' (1); fill them with colspace impute" in line
+    assert not (tables / "o.csv").exists()
+    holes["x2"] = holes["x2"].fillna(-99)
+    holes.to_csv("marked.csv", index=False)
+    write_table(holes, "marked.parquet")
+    for name in ("marked.csv", "marked.parquet"):
+        line = run(name, *OPTIONS["numbers"], "--na", "-99", code=2).stderr
+        assert "'x2' (2), 'x5' (1)" in line
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_parts_of_one_table_have_the_same_columns(tables, frame):
+    write_table(frame.rename(columns={"x3": "z3"}), tables / "parts" / "p-3.parquet")
+    line = run("parts", *OPTIONS["numbers"], code=2).stderr
+    assert "p-3.parquet lacks 'x3' and has 'z3' besides, unlike parts/p-0.parquet" in line
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_separators_decimals_and_rows_that_do_not_fit(tables, frame):
+    frame.to_csv("s.csv", sep=";", decimal=",", index=False)
+    done = run("s.csv", *OPTIONS["numbers"], "--no-check", "--json", "-")
+    assert "',' is the decimal mark" in done.stderr
+    assert json.loads(done.stdout)["rows"] == ROWS
+    text = (tables / "t.csv").read_text()
+    (tables / "ragged.csv").write_text(text + "1,2\n")
+    line = run("ragged.csv", *OPTIONS["numbers"], code=2).stderr
+    assert "ragged.csv is not a CSV table" in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_rows_longer_than_a_block(tables):
+    rng = np.random.default_rng(1)
+    wide = pd.DataFrame(rng.normal(size=(40, 2000))).add_prefix("c")
+    wide.assign(y=wide["c0"]).to_csv("wide.csv", index=False)
+    assert json.loads(run("wide.csv", "-y", "y", "-r", "1", "--no-check", "--json", "-").stdout)["rows"] == 40
