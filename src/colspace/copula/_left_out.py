@@ -11,7 +11,7 @@ from ._covariance import Normal, Unknown, cells_of, inverse, renewed, solve
 from ._encode import KnownRows, known_rows, training_block
 from ._estep import Array, Index, cavity, signal
 from ._fit import CopulaModel
-from ._lean import beside_median, lean_of
+from ._lean import beside_median, in_units, lean_of
 from ._predict import row_laws
 from ._rank import chosen
 
@@ -104,9 +104,9 @@ def with_lean(model: CopulaModel, X: Any, weight: Array | None) -> CopulaModel:
     lean = np.ones(len(model.columns))
     scaled = []
     for off, told, weights in found.values():
-        unit = float(np.sqrt((weights @ off**2) / weights.sum()))
-        if 0 < unit < np.inf:
-            scaled.append((off / unit, told / unit, weights))
+        units = in_units(off, told, weights)
+        if units is not None:
+            scaled.append((*units, weights))
     if scaled:
         off, told, weights = (np.concatenate(part) for part in zip(*scaled, strict=True))
         table = lean_of(off, told, weights)
