@@ -45,7 +45,8 @@ class CopulaModel:
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
     seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
-    ``wider`` how much wider its laws of a column's cells are than it says.
+    ``wider`` how much wider its laws of a column's cells are than it says. ``lean`` is how far a column's mean goes from its median
+    to what its law says.
     """
 
     state: State
@@ -63,6 +64,7 @@ class CopulaModel:
     bridge: Any = None
     joint: Array | None = None
     wider: Array | None = None
+    lean: Array | None = None
 
     @property
     def factors(self) -> Factors:
@@ -241,9 +243,10 @@ def fit_copula(
     max_iter: int,
     rng: Any,
     start: Array | None = None,
+    groups: Sequence[slice] = (),
     tick: Callable[[], None] = lambda: None,
 ) -> CopulaModel:
-    """The copula of some rows; ``n_components`` None finds the rank."""
+    """The copula of some rows; ``n_components`` None finds the rank. ``groups`` are columns that are levels of one nominal column each."""
     chain, cells = marginals.chain, marginals.cells
     p = len(cells)
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
@@ -289,7 +292,7 @@ def fit_copula(
         rank, most = state.factors.rank, min(most_factors(p), MOST)
         if counted and rank < most and unclear(state.factors, cells):
             starts = partial(_started, chain=chain, rng=rng)
-            k = best_rank(passes, state, starts, most, common=common, tol=tol)
+            k = best_rank(passes, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
                 passes.update(_start_ep, state)

@@ -20,15 +20,16 @@ from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, for_output, whole
 from .._validation import check_weights
-from ._bend import bent, may_bend
+from ._bend import may_bend
 from ._checks import check_rank, check_share, is_number, tolerance
+from ._codecs import NOMINAL
 from ._columns import Columns, columns_of, model_columns, warn_left_out
+from ._corrections import Refit, corrections
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
 from ._kinds import check_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
-from ._nominal import REFITS, learn_words
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
@@ -225,7 +226,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
-        columns = columns_of(kinds, distinct)
+        columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])
         rows, active = columns.rows(rows), columns.active
         values, own = model_columns(columns, distinct)
         rank = check_rank(self, len(own))
@@ -244,6 +245,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             tol=tol,
             max_iter=self.max_iter,
             rng=self.random_state,
+            groups=columns.words,
         )
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = learn(rows, n_components=rank, start=start, tick=advance)
@@ -251,18 +253,22 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self._unseen = unseen_of(model)
         given, words = rank is not None or self.noise == "common", columns.words
         point = point_model(model, table, self._unseen, self.correlation, tol, given=given, groups=words)
-        if bends:
-            apart = columns.grouped if columns.groups else None
-            point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
-        self._point = with_bridge(point, model, table, self._unseen, self.correlation)
+        bridge = partial(
+            with_bridge, model=model, table=table, unseen=self._unseen, correlation=self.correlation
+        )
+        found = corrections(
+            rows,
+            model,
+            point,
+            columns,
+            bridge,
+            Refit(tol, common=self.noise == "common" or self.method == "paper"),
+            self.random_state,
+            nonlinear=self.nonlinear if bends else False,
+        )
+        self._point, self._odds, self._words, self._steps = found
         self._store(model, layout, columns, seen)
-        iterations = min(self.max_iter, REFITS)
-        again = partial(learn, n_components=model.factors.rank, start=model.factors.W, max_iter=iterations)
-        self._odds = (
-            model if words and point.joint is not None else self._point
-        )  # of words: as ``again`` gives them
-        self._words = learn_words(rows, self._odds, columns, again, self.random_state, forests=bends)
-        for group, known in zip(columns.groups, self._words, strict=True):
+        for group, known in (*zip(columns.groups, self._words, strict=True), *self._steps):
             self.nonlinear_gain_[group.column] = known.gain
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
         warn_unseen(self.unseen_pairs_, len(model.columns))
@@ -355,8 +361,11 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         Levels that are not numbers count 0, 1, 2, ..., dates are days since 1970. Gaps of nominal columns, which have no mean, are NaN.
         """
         values, layout = self._encode(X)
-        filled = impute(self._part(values), self._point, clip=self.clip, expected=True)
-        return float_table(self._whole(filled, values), X, layout)
+        found = impute(self._part(values), self._point, clip=self.clip, expected=True)
+        found = self._whole(found, values)
+        for law in self._levels(values):
+            found[law.rows, law.group.column] = law.mean
+        return float_table(found, X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
@@ -369,8 +378,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         ends = intervals(self._part(values), self._point, level, clip=self.clip)
         both = [self._whole(end, values) for end in ends]
         for law in self._levels(values):
-            for end in both:
-                end[law.rows, law.group.column] = law.value_if(level)
+            for end, told in zip(both, law.ends(level), strict=True):
+                end[law.rows, law.group.column] = told
         lower, upper = (decode_table(end, X, layout) for end in both)
         return lower, upper
 
@@ -387,7 +396,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             raise ValueError(msg)
         found = self._whole(within(self._part(values), self._point, d, bound=bound), values, 1.0)
         for law in self._levels(values):
-            found[law.rows, law.group.column] = np.nan if bound else law.top
+            if not bound or not law.group.direct:
+                found[law.rows, law.group.column] = np.nan if bound else law.within(d)
         return float_table(found, X, layout)
 
     def reliability(self, X: Any, measure: str = "paper") -> Any:

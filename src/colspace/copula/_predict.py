@@ -78,7 +78,7 @@ class _Part:
         return cls(part, index, cells, own, cells[own], level[cells[own]])
 
 
-def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
+def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> RowLaws:
     """Sweep the sites of each row until its factors stay; every row by itself, so batches do not matter."""
     state, rows = model.state, known.rows
     f, column = state.factors, rows.column
@@ -135,7 +135,7 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
         if paper:  # steps that grow would never end
             pace[part.index] *= np.where(moved > last[part.index], 0.5, 1.0)
             last[part.index] = moved
-        active &= moved > SETTLED
+        active &= moved > settled
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)
         products = pack(f.W[:, :, None] * f.W[:, None, :])
@@ -158,17 +158,21 @@ def latent_variance(q: Posterior, f: Factors) -> Array:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Missing cells of one column in some rows, with their latent laws: normal, or of the shape of ``law``."""
+    """Missing cells of one column in some rows, with their latent laws: normal, or of the shape of ``law``.
+
+    ``lean`` is how far their mean goes from the median to that of the law.
+    """
 
     column: int
     rows: Index
     mean: Array
     sd: Array
     law: ResidualLaw | None = None
+    lean: float = 1.0
 
     def some(self, on: Index) -> Gaps:
         """Some of the cells."""
-        return Gaps(self.column, self.rows[on], self.mean[on], self.sd[on], self.law)
+        return replace(self, rows=self.rows[on], mean=self.mean[on], sd=self.sd[on])
 
     def below(self, z: Array) -> Array:
         """Probability that the latent value is below z."""
@@ -197,7 +201,9 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
         for j, gone in enumerate(np.ascontiguousarray(_missing(X[some]).T)):
             rows = np.flatnonzero(gone)
             if len(rows):
-                yield Gaps(j, some.start + rows, mean[j, rows], none if sd is None else sd[j, rows])
+                width = none if sd is None else sd[j, rows]
+                lean = 1.0 if model.lean is None else float(model.lean[j])
+                yield Gaps(j, some.start + rows, mean[j, rows], width, lean=lean)
 
 
 def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
@@ -247,11 +253,12 @@ def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) ->
     for gap in gaps(X, model, spread=expected):
         column = model.columns[gap.column]
         limits = column.limits if clip else None
+        x = column.values(gap.mean)
+        x = x if limits is None else np.clip(x, *limits)
         if expected:
-            out[gap.rows, gap.column] = column.expectation(gap.mean, gap.sd, limits, gap.law)
-        else:
-            x = column.values(gap.mean)
-            out[gap.rows, gap.column] = x if limits is None else np.clip(x, *limits)
+            mean = column.expectation(gap.mean, gap.sd, limits, gap.law)
+            x = mean if gap.lean == 1.0 else (1.0 - gap.lean) * x + gap.lean * mean
+        out[gap.rows, gap.column] = x
     return out
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ._encode import rows_per_block
 from ._estep import Posterior
 from ._fit import CopulaModel
+from ._step import State
 from ._threads import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
@@ -23,21 +24,21 @@ _TOGETHER = (
 
 
 class Solved:
-    """Posterior factors of the rows of the last table, under one model: found again by what the table holds, not by its name."""
+    """Posterior factors of the rows of the last table, under one state of a model: found again by what the table holds, not by its name."""
 
     def __init__(self) -> None:
-        self.last: tuple[weakref.ref[CopulaModel], bytes, Posterior] | None = None
+        self.last: tuple[weakref.ref[State], bytes, Posterior] | None = None
 
     def find(self, model: CopulaModel, key: bytes) -> Posterior | None:
         """What is remembered of this table and this model."""
         last = self.last
-        return last[2] if last is not None and last[0]() is model and last[1] == key else None
+        return last[2] if last is not None and last[0]() is model.state and last[1] == key else None
 
     def keep(self, model: CopulaModel, key: bytes, found: Posterior) -> None:
         """Remember, in place of what was."""
         t, V = found.t, found.V
         t.flags.writeable = V.flags.writeable = False
-        self.last = (weakref.ref(model, self._forget), key, Posterior(t, V))
+        self.last = (weakref.ref(model.state, self._forget), key, Posterior(t, V))
 
     def _forget(self, gone: Any) -> None:
         last = self.last
