@@ -62,6 +62,7 @@ def test_the_page_has_every_part_and_a_table_behind_every_picture(fitted):
     )
     titles = [part.title for part in report.parts]
     assert titles == [
+        "What was asked",
         "Data at a glance",
         "Which parts spoke",
         "Loadings",
@@ -132,7 +133,7 @@ def test_a_model_without_errors_or_parts(fitted):
     parts = {p.title: p for p in reduction_report(model, X, y, source="t").parts}
     assert "Which parts spoke" not in parts
     assert len(parts["Loadings"].text) == 1
-    assert parts["Embedding"].figures[0].spec["encoding"]["y"]["field"] == "out\\.come"
+    assert parts["Embedding"].figures[0].spec["layer"][0]["encoding"]["y"]["field"] == "out\\.come"
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -169,7 +170,7 @@ def test_what_json_lacks_is_null():
     page = Page(
         render(Report("t", "l", [Part("p", figures=[Figure({"v": [np.float64("nan"), np.int64(3)]}, "a")])]))
     )
-    assert page.specs == {"figure-0-0": {"v": [None, 3]}}
+    assert page.specs == {"figure-0-0": {"v": [None, 3], "description": "a"}}
 
 
 def test_a_page_without_pictures_needs_no_script():
@@ -183,8 +184,9 @@ def test_fields_with_odd_names_are_one_field():
     spec = scatter(
         [{"a.b": 1.0, "y:1": 2.0, "k": "u"}], x="a.b", y="y:1", colour="k", classes=True, tooltip=["a.b"]
     )
-    assert spec["encoding"]["x"]["field"] == r"a\.b"
-    assert spec["encoding"]["y"]["field"] == r"y\:1"
+    for layer in spec["layer"]:
+        assert layer["encoding"]["x"]["field"] == r"a\.b"
+        assert layer["encoding"]["y"]["field"] == r"y\:1"
     ends = intervals(
         [{"m": "a", "v": 1.0, "e": 0.25}, {"m": "b", "v": None, "e": None}],
         label="m",
@@ -231,7 +233,7 @@ def test_the_commands_write_reports(tmp_path, monkeypatch, fitted):
     assert "wrote report to r.html" in done.output
     page = Page((tmp_path / "r.html").read_text())
     assert "Quality on rows left out" in page.text
-    assert page.specs["figure-1-0"]["layer"]
+    assert page.specs["figure-2-0"]["layer"]
     labels = np.where(y > 0, "high", "low")
     X.abs().assign(label=labels).to_csv("a.csv", index=False)
     done = CliRunner().invoke(
@@ -273,7 +275,7 @@ def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
         "Data at a glance",
         "Quality on hidden cells",
         "Gaps and reliability",
-        "Filled cells",
+        "Intervals",
         "How to repeat it",
     ):
         assert title in page.text

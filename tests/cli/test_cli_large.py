@@ -166,3 +166,28 @@ def test_rows_longer_than_a_block(tables):
     wide = pd.DataFrame(rng.normal(size=(40, 2000))).add_prefix("c")
     wide.assign(y=wide["c0"]).to_csv("wide.csv", index=False)
     assert json.loads(run("wide.csv", "-y", "y", "-r", "1", "--no-check", "--json", "-").stdout)["rows"] == 40
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_new_rows_are_embedded_in_chunks(tables, frame):
+    run("t.csv", *OPTIONS["numbers"], "--no-check", "--save", "m.skops")
+
+    def apply(*arguments, code=0):
+        done = CliRunner().invoke(colspace, ["apply", "m.skops", *arguments, "--out", "e.csv"])
+        assert done.exit_code == code, done.output
+        return done
+
+    assert f"{ROWS} rows" in apply("t.parquet", "--id", "id").stderr
+    found = read_table("e.csv", text=["id"])
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert_allclose(
+        found.iloc[:, 1:], load("m.skops").transform(frame[[f"x{i}" for i in range(6)]]), rtol=1e-9
+    )
+    (tables / "e.csv").unlink()
+    frame.assign(x2=frame["x2"].where(frame.index != 850), x3="a").to_csv("odd.csv", index=False)
+    assert "1 column(s) are not numbers: 'x3' (e.g. 'a')" in apply("odd.csv", code=2).stderr
+    frame.assign(x2=frame["x2"].where(frame.index != 850)).to_csv("odd.csv", index=False)
+    assert "missing values in X in 1 column(s): 'x2' (1)" in apply("odd.csv", code=2).stderr
+    frame.drop(columns="x5").to_csv("odd.csv", index=False)
+    assert "1 of the 6 columns of the fit are not in the table: 'x5'" in apply("odd.csv", code=2).stderr
+    assert not (tables / "e.csv").exists()

@@ -131,13 +131,27 @@ def test_three_tables_of_pairs(tmp_path, monkeypatch):
     assert advice[0].line == "colspace pairs --left l.csv --right r.csv --links k.csv --out partners.csv"
 
 
-def test_tables_that_share_ids(tmp_path):
-    a = pd.DataFrame({"who": ["p1", "p2", "p3"], "x": [0.5, 1.0, 2.5]})
-    b = pd.DataFrame({"who": ["p2", "p3", "p4"], "z": [0.5, 1.0, 2.5]})
-    frames = {"a.csv": a, "b.csv": b}
-    advice = advise([profile(path, frame) for path, frame in frames.items()], frames)
-    assert advice[0].why == "a.csv and b.csv share 2 ids (3 and 3): join them on the first column"
-    assert advice[0].command == []
+def test_tables_that_share_ids(tmp_path, monkeypatch):
+    """A command that can be pasted; one that fills where there are gaps, none where ids differ."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    ids = [f"p{i}" for i in range(40)]
+    first = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    first.insert(0, "who", ids)
+    second = pd.DataFrame(rng.normal(size=(40, 2)), columns=["d", "outcome"])
+    second.insert(0, "who", ids[::-1])
+    first.to_csv("a.csv", index=False)
+    second.iloc[:30].to_csv("b.csv", index=False)
+    advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
+    assert advice["why"].startswith("a.csv, b.csv share 30 ids of 'who' (of 40, 30): join them")
+    assert advice["command"] == "colspace reduce a.csv b.csv --id who --response outcome"
+    done = CliRunner().invoke(colspace, [*advice["command"].split()[1:], "--no-check", "-r", "1"])
+    assert done.exit_code == 0, done.output
+    second.assign(d=second["d"].where(second.index > 3)).to_csv("b.csv", index=False)
+    advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
+    assert advice["command"] == "colspace impute a.csv b.csv --id who --out filled.csv"
+    second.assign(who=[f"q{i}" for i in range(40)]).to_csv("b.csv", index=False)
+    assert "a.csv b.csv" not in json.dumps(json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"])
 
 
 @pytest.mark.parametrize(

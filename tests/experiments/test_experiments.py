@@ -1,13 +1,17 @@
 import csv
 import importlib
+import io
 import logging
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from rich.console import Console
 
-from colspace import experiments
+from colspace import _progress, experiments
 from colspace._progress import track
 from colspace.experiments import _core, demo, jdr_fig1, jdr_fig3, jdr_fig5
 from colspace.experiments._core import Point, power_slope
@@ -139,13 +143,28 @@ def test_progress_goes_to_the_log(caplog):
 
 
 def test_progress_bar_on_a_terminal(monkeypatch, caplog):
-    import sys
-
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with track(2, "counting", show=True) as advance:
         advance()
         advance()
     assert not caplog.records
+
+
+@pytest.mark.parametrize(("delay", "seen"), [(60.0, False), (0.0, True)])
+def test_a_bar_with_the_time_left_comes_after_a_while(monkeypatch, delay, seen):
+    """Two counts within each other, on one display."""
+    screen = io.StringIO()
+    monkeypatch.setattr(_progress, "DELAY", delay)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with track(None, "fitting", show=True), track(4, "counting", show=True) as advance:
+        advance(2)
+        time.sleep(0.3)
+    text = screen.getvalue()
+    assert [word in text for word in ("fitting", "counting", "50%", "left")] == [seen] * 4
+    assert threading.active_count() <= 2
 
 
 def test_demo_section_on_a_cut(tmp_path, monkeypatch):

@@ -77,8 +77,8 @@ class Rows:
         """What the model says of its fit."""
         return dict(self.header["about"])
 
-    def read(self) -> tuple[Any, Any]:
-        """The model's columns and those of --id."""
+    def read(self, more: Sequence[str] = ()) -> tuple[Any, Any]:
+        """The model's columns, and those of --id and of ``more`` that are there."""
         about = self.about
         joined = read_tables(
             self.tables,
@@ -90,9 +90,36 @@ class Rows:
         )
         names = list(joined.frame.columns)
         match_columns(names, list(self.ids), None)
-        others = [name for name in names if name not in self.ids]
-        columns = match_columns(others, self.header["columns"], self.header["n_features"])
-        return joined.frame[columns], joined.frame[list(self.ids)]
+        wanted = self.header["columns"]
+        kept = [*self.ids, *(name for name in more if name in names and name not in (wanted or ()))]
+        columns = match_columns([n for n in names if n not in kept], wanted, self.header["n_features"])
+        return joined.frame[columns], joined.frame[list(dict.fromkeys(kept))]
+
+
+def embed_large(model: Any, rows: Rows, target: str) -> int | None:
+    """Write the embedding of a large table chunk by chunk: how many rows; None where the table is to be read at once."""
+    from ..io._files import is_stream
+    from ..io._source import open_sources
+    from ..io._stream import open_stream, write_chunks
+    from ..io._tables import check_encoding
+    from ._say import step
+    from ._table import Choice
+
+    wanted = rows.header["columns"]
+    if len(rows.tables) > 1 or rows.tables[0] == "-" or is_stream(rows.tables[0]) or wanted is None:
+        return None
+    sources = open_sources(rows.tables[0])
+    check_encoding(sources, rows.encoding)
+    stream = open_stream(sources, rows.marks, rows.encoding)
+    if stream is None:
+        return None
+    from ._chunks import Streamed
+
+    match_columns(stream.names, list(rows.ids), None)
+    features = match_columns([n for n in stream.names if n not in rows.ids], wanted, len(wanted))
+    data = Streamed(stream, Choice(features, [], list(rows.ids)), False, 0)
+    with step("embedding", stream.rows) as advance:
+        return write_chunks(data.embedding(model, advance), target)
 
 
 def embed(model: Any, rows: Rows) -> Any:
@@ -109,7 +136,10 @@ def embed(model: Any, rows: Rows) -> Any:
 
 def predict(model: Any, rows: Rows) -> Any:
     """Ids, prediction, and for labels the probability of each."""
+    from ._table import refuse_unfit
+
     X, kept = rows.read()
+    refuse_unfit(X[[name for name in _numbers(model, list(X)) if name in X]])
     X = X if rows.header["columns"] is not None else X.to_numpy()
     name = str(rows.about.get("label", "prediction"))
     found = {name: model.predict(X)}
@@ -117,6 +147,32 @@ def predict(model: Any, rows: Rows) -> Any:
         chances = model.predict_proba(X)
         found |= {f"p_{label}": chances[:, k] for k, label in enumerate(model.classes_)}
     return beside(kept, found)
+
+
+def _numbers(model: Any, columns: list[str]) -> list[str]:
+    """Columns that must be numbers: all of them, or those that an encoder takes as such."""
+    encoder = model.steps[0][1] if hasattr(model, "steps") else None
+    if encoder is None or not hasattr(encoder, "transformers_"):
+        return columns
+    parts = {name: list(used) for name, _, used in encoder.transformers_}
+    worded = hasattr(encoder.named_transformers_["atoms"][-1], "vocabulary_")
+    return [*([] if worded else parts["atoms"]), *parts.get("numbers", [])]
+
+
+def read_gaps(model: Any, rows: Rows) -> tuple[Any, Any]:
+    """Cells as they are written, and the imputer's columns as values with gaps."""
+    from ._cells import join_cells
+
+    _, cells = join_cells(rows.tables, rows.ids, rows.encoding, told=rows.about.get("tables", []))
+    names = [name for name in cells.values if name not in rows.ids]
+    match_columns(list(cells.values), list(rows.ids), None)
+    wanted = getattr(model, "feature_names_in_", None)
+    columns = match_columns(names, None if wanted is None else [str(n) for n in wanted], model.n_features_in_)
+    cells = cells.without([name for name in names if name not in columns])
+    if rows.marks:
+        cells = cells.with_gaps(rows.marks, columns)
+    cells = cells.as_numbers(columns, [])
+    return cells, cells.values[columns]
 
 
 def fill(
@@ -131,19 +187,11 @@ def fill(
 ) -> list[Any]:
     """The filled table, with intervals, or draws of it; cells that are there stay as they are written."""
     from ..copula._checks import check_share
-    from ._cells import as_written, join_cells
+    from ._cells import as_written
 
     check_share("level", level)
-    _, cells = join_cells(rows.tables, rows.ids, rows.encoding, told=rows.about.get("tables", []))
-    names = [name for name in cells.values if name not in rows.ids]
-    match_columns(list(cells.values), list(rows.ids), None)
+    cells, X = read_gaps(model, rows)
     wanted = getattr(model, "feature_names_in_", None)
-    columns = match_columns(names, None if wanted is None else [str(n) for n in wanted], model.n_features_in_)
-    cells = cells.without([name for name in names if name not in columns])
-    if rows.marks:
-        cells = cells.with_gaps(rows.marks, columns)
-    cells = cells.as_numbers(columns, [])
-    X = cells.values[columns]
     as_text = as_written(targets[0])
     given = X if wanted is not None else X.to_numpy()
     if draws is not None:
@@ -168,6 +216,11 @@ def _framed(values: Any, like: Any) -> Any:
 
 def partners(model: Any, rows: Rows, top: int) -> Any:
     """The best partners of new left entities."""
+    return model.rank(left_entities(rows), k=top)
+
+
+def left_entities(rows: Rows) -> Any:
+    """Features of new left entities, as the fit had them."""
     from ._pairs_tables import entities, open_tables
 
     if len(rows.tables) > 1:
@@ -176,4 +229,4 @@ def partners(model: Any, rows: Rows, top: int) -> Any:
     given = open_tables({"TABLE": rows.tables[0]}, rows.ids, rows.marks, rows.encoding)
     A = entities(given["TABLE"])
     wanted = rows.about.get("left_columns")
-    return model.rank(A[match_columns(list(A.columns), wanted, rows.header["n_features"])], k=top)
+    return A[match_columns(list(A.columns), wanted, rows.header["n_features"])]

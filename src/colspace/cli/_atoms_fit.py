@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,20 @@ def encode(task: Task, rows: NDArray[np.intp], words: int, stop_words: str | Non
             )
             raise ValueError(msg) from error
         raise
+    atoms, more = encoded_names(encoder)
+    dense = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    return Encoded(encoder, dense, [*atoms, *more], len(atoms))
+
+
+def encoded_names(encoder: Any) -> tuple[list[str], list[str]]:
+    """Names of the columns that a fitted encoder makes: words or columns of the atoms, and covariates."""
+    used = {name: list(columns) for name, _, columns in encoder.transformers_}
     fitted = encoder.named_transformers_
-    names = fitted["atoms"][-1].get_feature_names_out().tolist() if task.texts else task.features
-    width = len(names)
-    names = [*names, *task.numbers, *(_levels(fitted["categories"][-1], task) if task.categories else ())]
-    return Encoded(encoder, sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X), names, width)
+    last = fitted["atoms"][-1]
+    worded = hasattr(last, "vocabulary_")
+    atoms = last.get_feature_names_out().tolist() if worded else used["atoms"]
+    levels = _levels(fitted["categories"][-1], used["categories"]) if "categories" in used else []
+    return [str(name) for name in atoms], [*used.get("numbers", []), *levels]
 
 
 def _after(function: Any, *steps: Any) -> Any:
@@ -80,12 +89,12 @@ def _after(function: Any, *steps: Any) -> Any:
     return make_pipeline(FunctionTransformer(function), *steps)
 
 
-def _levels(onehot: Any, task: Task) -> list[str]:
+def _levels(onehot: Any, categories: Sequence[str]) -> list[str]:
     """Names of the one-hot columns, as in town=Rome."""
-    dropped = onehot.drop_idx_ if onehot.drop_idx_ is not None else [None] * len(task.categories)
+    dropped = onehot.drop_idx_ if onehot.drop_idx_ is not None else [None] * len(categories)
     return [
         f"{name}={level}"
-        for name, levels, gone in zip(task.categories, onehot.categories_, dropped, strict=True)
+        for name, levels, gone in zip(categories, onehot.categories_, dropped, strict=True)
         for i, level in enumerate(levels)
         if i != gone
     ]

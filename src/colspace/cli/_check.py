@@ -7,6 +7,8 @@ import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ._say import is_quiet
+
 if TYPE_CHECKING:
     from ._table import Parts
 
@@ -41,7 +43,7 @@ def quality_of(estimator: Any, parts: Parts, blocks: Any, seed: int) -> dict[str
                 blocks=blocks or None,
                 response=estimator.response,
                 random_state=seed,
-                progress=True,
+                progress=not is_quiet(),
             )
         except ValueError as reason:
             return {"left_out": " ".join(str(reason).split())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,34 @@ class _Sample:
             self.keys, self.frame = self.keys[kept], self.frame.iloc[kept]
 
 
+class _Gaps:
+    """Cells that no reduction takes, counted over chunks."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.missing, self.infinite = np.zeros(len(choice.features)), np.zeros(len(choice.features))
+        self.lost = np.zeros(len(choice.responses))
+
+    def found(self, X: NDArray[np.float64], y: Any) -> bool:
+        """Count those of a chunk; whether there are any so far."""
+        self.missing += np.isnan(X).sum(axis=0)
+        self.infinite += np.isinf(X).sum(axis=0)
+        self.lost += y.isna().sum().to_numpy()
+        return bool(self.missing.any() or self.infinite.any() or self.lost.any())
+
+    def refuse(self) -> None:
+        """Name all columns that have some."""
+        features = self.choice.features
+        for word, names, counts, where, remedy in (
+            ("missing", self.choice.responses, self.lost, "in the response", "drop those rows first"),
+            ("missing", features, self.missing, "in X", _REMEDY),
+            ("infinite", features, self.infinite, "in X", _REMEDY),
+        ):
+            found = {name: int(n) for name, n in zip(names, counts, strict=True) if n}
+            if found:
+                raise ValueError(gaps_found(word, found, where, remedy))
+
+
 @dataclass(frozen=True)
 class Streamed:
     """A large table and the columns that a reduction takes of it."""
@@ -58,15 +86,15 @@ class Streamed:
         kinds |= dict.fromkeys(self.choice.responses, "text" if self.worded else "number")
         return kinds | dict.fromkeys(self.choice.ids, "text")
 
-    def fit(self, estimator: Any) -> Parts:
+    def fit(self, estimator: Any, advance: Callable[[int], None]) -> Parts:
         """Fit in as few passes over the file as the estimator allows; a sample of the rows."""
         sample = _Sample(self.seed)
         if (self.worded or estimator.response == "labels") and not _passes_again(estimator):
             classes = self._classes()
-            for X, y in self._pairs(sample):
+            for X, y in self._pairs(sample, advance):
                 estimator.partial_fit(X, y, classes=classes)
         else:
-            estimator.fit(self._pairs(sample))
+            estimator.fit(self._pairs(sample, advance))
         frame = sample.frame
         responses = frame[self.choice.responses]
         y = responses.iloc[:, 0] if len(self.choice.responses) == 1 else responses
@@ -79,31 +107,20 @@ class Streamed:
             found |= set(self._responses(table).iloc[:, 0].dropna().unique().tolist())
         return sorted(found)
 
-    def _pairs(self, sample: _Sample) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self, sample: _Sample, advance: Callable[[int], None]) -> Iterator[tuple[Any, Any]]:
         """Features and responses of every chunk; refuses gaps when all of them are counted."""
         import pandas as pd
 
-        features, responses = self.choice.features, self.choice.responses
-        gaps = {"missing": np.zeros(len(features)), "infinite": np.zeros(len(features))}
-        lost = np.zeros(len(responses))
-        for table in self._checked([*features, *responses]):
-            X = numbers(table, features, self.stream.marks)
-            gaps["missing"] += np.isnan(X).sum(axis=0)
-            gaps["infinite"] += np.isinf(X).sum(axis=0)
-            y = self._responses(table)
-            lost += y.isna().sum().to_numpy()
-            if gaps["missing"].any() or gaps["infinite"].any() or lost.any():
+        gaps = _Gaps(self.choice)
+        for table in self._checked([*self.choice.features, *self.choice.responses]):
+            advance(table.num_rows)
+            X, y = numbers(table, self.choice.features, self.stream.marks), self._responses(table)
+            if gaps.found(X, y):
                 continue  # count the rest
-            frame = pd.DataFrame(X, columns=features, copy=False)
+            frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
             sample.add(pd.concat([frame, y], axis=1))
-            yield frame, (y.iloc[:, 0] if len(responses) == 1 else y)
-        found = {name: int(n) for name, n in zip(responses, lost, strict=True) if n}
-        if found:
-            raise ValueError(gaps_found("missing", found, "in the response", "drop those rows first"))
-        for word, counts in gaps.items():
-            found = {name: int(n) for name, n in zip(features, counts, strict=True) if n}
-            if found:
-                raise ValueError(gaps_found(word, found, "in X", _REMEDY))
+            yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
+        gaps.refuse()
 
     def _responses(self, table: Any) -> Any:
         import pandas as pd
@@ -154,18 +171,21 @@ class Streamed:
             found |= odd_cells(table, [n for n in names if n not in found], self.stream)
         return {name: found[name] for name in names if name in found}
 
-    def embedding(self, estimator: Any) -> Iterator[Any]:
+    def embedding(self, estimator: Any, advance: Callable[[int], None]) -> Iterator[Any]:
         """Ids, embedding and responses of every chunk."""
         import pandas as pd
 
-        choice = self.choice
+        choice, gaps = self.choice, _Gaps(self.choice)
         names = embedding_names(estimator, [*choice.ids, *choice.responses])
-        for table in self.stream.chunks([*choice.ids, *choice.features, *choice.responses], self.types):
-            X = pd.DataFrame(
-                numbers(table, choice.features, self.stream.marks), columns=choice.features, copy=False
-            )
-            Z = pd.DataFrame(np.asarray(estimator.transform(X)), columns=names)
-            yield pd.concat([table.select(choice.ids).to_pandas(), Z, self._responses(table)], axis=1)
+        for table in self._checked([*choice.ids, *choice.features, *choice.responses]):
+            advance(table.num_rows)
+            X, y = numbers(table, choice.features, self.stream.marks), self._responses(table)
+            if gaps.found(X, y):
+                continue
+            frame = pd.DataFrame(X, columns=choice.features, copy=False)
+            Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)
+            yield pd.concat([table.select(choice.ids).to_pandas(), Z, y], axis=1)
+        gaps.refuse()
 
 
 def _passes_again(estimator: Any) -> bool:

@@ -33,6 +33,7 @@ class _LazyGroup(click.Group):
         "pairs",
         "apply",
         "info",
+        "report",
         "demo",
         "reproduce",
     )

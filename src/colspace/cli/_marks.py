@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def with_gaps(frame: Any, marks: Sequence[str], columns: Sequence[str]) -> Any:
+def with_gaps(frame: Any, marks: Sequence[str], columns: Sequence[str], *, warn: bool = True) -> Any:
     """Cells that are one of ``marks`` as gaps; text that is all numbers then becomes numbers.
 
     Examples
@@ -19,7 +19,7 @@ def with_gaps(frame: Any, marks: Sequence[str], columns: Sequence[str]) -> Any:
     """
     import pandas as pd
 
-    values, changed = masked(frame, marks, columns)
+    values, changed = masked(frame, marks, columns, warn=warn)
     for name in changed:
         column = values[name]
         if pd.api.types.is_numeric_dtype(column) or not column.notna().any():
@@ -30,8 +30,10 @@ def with_gaps(frame: Any, marks: Sequence[str], columns: Sequence[str]) -> Any:
     return values
 
 
-def masked(frame: Any, marks: Sequence[str], columns: Sequence[str]) -> tuple[Any, list[str]]:
-    """The frame with gaps where a cell is a mark, and the columns that changed; warns of a mark that no cell is."""
+def masked(
+    frame: Any, marks: Sequence[str], columns: Sequence[str], *, warn: bool = True
+) -> tuple[Any, list[str]]:
+    """The frame with gaps where a cell is a mark, and the columns that changed; ``warn`` of a mark that no cell is."""
     values, changed = frame.copy(), []
     for mark in marks:
         found = 0
@@ -41,7 +43,7 @@ def masked(frame: Any, marks: Sequence[str], columns: Sequence[str]) -> tuple[An
             if gone.any():
                 values[name] = values[name].mask(gone)
                 changed.append(name)
-        if not found:
+        if warn and not found:
             warnings.warn(f"--na {mark} is in no cell of the table", stacklevel=3)
     return values, list(dict.fromkeys(changed))
 

@@ -100,7 +100,7 @@ def entities(given: Given, like: Any = None) -> Any:
     if given.marks:
         from ._marks import with_gaps
 
-        frame = with_gaps(frame, given.marks, list(frame.columns))
+        frame = with_gaps(frame, given.marks, list(frame.columns), warn=False)
     if like is None:
         return frame
     missing = [c for c in like.columns if c not in frame.columns]

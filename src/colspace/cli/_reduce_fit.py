@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._say import step
 from ._words import warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ class Task:
         from ._join import read_tables
         from ._table import split_table
 
-        with warnings_on_stderr("Note"):
+        with warnings_on_stderr("Note"), step("reading"):
             joined = read_tables(self.tables, self.ids, self.marks, self.encoding)
             choice = self._choose(list(joined.frame.columns))
         parts = split_table(joined.frame, choice, unlabelled=not hasattr(estimator, "blocks"))
         if hasattr(estimator, "blocks") and not self.blocks:
             estimator.set_params(blocks=joined.blocks(choice.features) or None)
-        with warnings_on_stderr("Warning") as notes:
+        with warnings_on_stderr("Warning") as notes, step("fitting"):
             estimator.fit(parts.X, parts.y)
             test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
         if out is not None:
@@ -81,10 +82,11 @@ class Task:
 
         choice = self._choose(list(stream.names))
         data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
-        with warnings_on_stderr("Warning") as notes:
-            parts = data.fit(estimator)
+        with warnings_on_stderr("Warning") as notes, step("reading and fitting", stream.rows) as advance:
+            parts = data.fit(estimator, advance)
         if out is not None:
-            write_chunks(data.embedding(estimator), out)
+            with step("writing", parts.n_rows) as advance:
+                write_chunks(data.embedding(estimator, advance), out)
         only = Table(table_names(self.tables)[0], self.tables[0], None)
         return parts, Joined(None, (only,), ()), None, notes
 

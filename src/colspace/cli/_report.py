@@ -83,6 +83,17 @@ def about_of(
     }
 
 
+def facts_of(report: dict[str, Any], about: dict[str, Any], estimator: Any) -> dict[str, Any]:
+    """What was asked, for the page."""
+    facts = {"tables" if "joined_on" in about else "table": about.get("table", "")}
+    if "joined_on" in about:
+        facts["joined on"] = ", ".join(about["joined_on"])
+    facts["response taken as"] = report.get("response_taken_as", "")
+    if isinstance(getattr(estimator, "moments", None), str | tuple):
+        facts["moments"] = str(estimator.moments)
+    return {name: value for name, value in facts.items() if value}
+
+
 def _of_block(estimator: Any, block: str) -> dict[str, Any]:
     """What an estimator with blocks knows of each, and one without of its only one."""
     values = estimator.singular_values_

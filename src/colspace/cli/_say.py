@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
+
+from .._progress import Advance, track
 
 
 def is_quiet() -> bool:
@@ -26,6 +29,11 @@ def note(text: str) -> None:
     """A line on standard error, unless --quiet."""
     if not is_quiet():
         click.echo(f"Note: {text}", err=True)
+
+
+def step(text: str, total: int | None = None) -> AbstractContextManager[Advance]:
+    """A part of a command that may take long: a bar after two seconds, unless --quiet."""
+    return track(total, text, show=not is_quiet())
 
 
 def print_written(screen: Any, **files: str | None) -> None:

@@ -88,7 +88,7 @@ def command(
     targets = targets_of(out, draws, intervals)
     check_files([model, *tables], tables=[("--out", target) for target in targets])
     from ..io import info, load, write_table
-    from ._apply import Rows, embed, fill, kind_of, partners, predict
+    from ._apply import Rows, embed, embed_large, fill, kind_of, partners, predict
     from ._say import console
 
     header = info(model)
@@ -96,7 +96,17 @@ def command(
     kind = kind_of(estimator)
     _check_options(kind, model)
     rows = Rows(header, tables, ids, marks, encoding)
+    from rich.markup import escape
+
+    def told(count: int) -> None:
+        name = header["estimator"] or type(estimator).__name__
+        line = f"{name} {_WHAT[kind]}: {count:,} rows, wrote {', '.join(targets)}"
+        console("-").print(escape(line), soft_wrap=True)
+
     with warnings_on_stderr("Note"):
+        large = embed_large(estimator, rows, out) if kind == "reducer" else None
+        if large is not None:
+            return told(large)
         if kind == "imputer":
             results = fill(estimator, rows, targets, intervals=intervals, level=level, draws=draws, seed=seed)
         elif kind == "pairs":
@@ -107,12 +117,7 @@ def command(
             results = [predict(estimator, rows)]
     for target, result in zip(targets, results, strict=True):
         write_table(result, target)
-    from rich.markup import escape
-
-    name = header["estimator"] or type(estimator).__name__
-    console("-").print(
-        escape(f"{name} {_WHAT[kind]}: {len(results[0]):,} rows, wrote {', '.join(targets)}"), soft_wrap=True
-    )
+    return told(len(results[0]))
 
 
 def _check_options(kind: str, model: str) -> None:

@@ -22,7 +22,7 @@ from ._options import (
     result_options,
     tables_argument,
 )
-from ._say import console, note, write_json
+from ._say import console, note, step, write_json
 from ._words import in_options, warnings_on_stderr
 
 _PHRASES = (
@@ -237,7 +237,8 @@ def command(
     from ._atoms_table import check_image, make_task, split_rows
 
     with warnings_on_stderr("Note"):
-        joined = read_tables(tables, ids, marks, encoding, texts=texts)
+        with step("reading"):
+            joined = read_tables(tables, ids, marks, encoding, texts=texts)
         task = make_task(joined.frame, label, texts, covariates, drop, ids)
     check_image(task, image_shape)
     train, test = split_rows(task, share, seed)
@@ -253,14 +254,17 @@ def command(
         threshold=threshold,
         max_iter=max_iter,
         n_bootstraps=bootstraps,
+        verbose=not quiet,
         random_state=seed,
     )
     y = task.y[train]
     held = len(test) > 0
     with warnings_on_stderr("Warning", _words) as warned:
-        atoms.fit(encoded.X, y)
+        with step("fitting"):
+            atoms.fit(encoded.X, y).set_params(verbose=False)
         X_test = encode_more(encoded, task, test) if held else encoded.X
-        scores = compare(atoms, encoded, y, X_test, task.y[test] if held else y, seed)
+        with step("checking on rows held out"):
+            scores = compare(atoms, encoded, y, X_test, task.y[test] if held else y, seed)
     absent = np.setdiff1d(y, task.y[test] if held else y)
     notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
     notes += cancelled(atoms)
@@ -306,6 +310,12 @@ def command(
                 words=bool(task.texts),
                 scores=scores,
                 held_out=len(test),
+                facts={
+                    "table": joined.source,
+                    "text": ", ".join(texts) or "none",
+                    "rows held out": len(test),
+                    "seed": seed,
+                },
                 notes=[*warned, *notes],
                 command=given_command(),
             )

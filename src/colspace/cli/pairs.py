@@ -239,7 +239,7 @@ def command(
     from ..io import save, write_table
     from ..pairs import link_matrix
     from ..pairs._features import check_features
-    from ._say import note, write_json
+    from ._say import note, step, write_json
 
     with warnings_on_stderr("Note"):
         sources = open_tables(given, ids, marks, encoding)
@@ -270,8 +270,10 @@ def command(
     estimator = _estimator(method, target, metric, settings, min(A.shape[1], B.shape[1]))
     mask = "observed" if observed else None
     with warnings_on_stderr("Warning", _words) as notes:
-        estimator.fit(A, B, Y, mask)
-        quality = None if not check else _quality(estimator, A, B, Y, mask, min(top, len(B)))
+        with step("fitting"):
+            estimator.fit(A, B, Y, mask)
+        with step("checking on what is left out"):
+            quality = None if not check else _quality(estimator, A, B, Y, mask, min(top, len(B)))
     if top > len(B):
         note(f"--top {top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = estimator.rank(wanted, k=min(top, len(B)), exclude_known=exclude_known)
@@ -282,7 +284,7 @@ def command(
     write_table(ranked, out)
     about = _about(links, A, metric, Y, target, quality, seed)
     if model is not None:
-        told = {"warnings": list(notes), "line": given_command(), "settings": _settings(estimator)}
+        told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
         save(estimator, model, about=about | told)
     if report is not None:
         from ..report import write_report
@@ -294,13 +296,16 @@ def command(
             source=Path(links).name,
             shape=Y.shape,
             links=int(Y.nnz),
-            settings=_settings(estimator),
+            settings=settings_of(estimator),
+            tables={Path(path).name: table for path, table in ((left, A), (right, B)) if path is not None},
+            wanted=wanted,
             quality=quality,
+            facts={"links from": Path(links).name, "target": target, "seed": seed},
             notes=notes,
             command=given_command(),
         )
         write_report(page, report)
-    write_json(about | {"settings": _settings(estimator)}, as_json)
+    write_json(about | {"settings": settings_of(estimator)}, as_json)
     count = len(A if wanted is None else wanted)
     files = {"partners": out, "model": model, "report": report, "JSON": as_json}
     _print_report(estimator, Y, ranked, count, quality, min(top, len(B)), files)
@@ -393,33 +398,12 @@ def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
     """Held-out quality, free from the tuning: by the formulas of kernel ridge, or by fits to thirds of the entities."""
     if hasattr(estimator, "held_out_quality"):
         return estimator.held_out_quality(k)
-    if estimator.metric == "precomputed" or mask is not None:
-        return None
     import pandas as pd
-    from sklearn.base import clone
 
-    from ..metrics import average_precision_by_entity, recall_at_k
-    from ..pairs import HeldOutEntities, PairTable
+    from ..pairs._refit_quality import refit_quality
 
-    found: dict[str, list[tuple[float, float]]] = {}
-    for train, test in HeldOutEntities(3, random_state=0).split(PairTable(A, B, Y)):
-        scores = (
-            clone(estimator).set_params(calibrate=False).fit(A.iloc[train], B, Y[train]).predict(A.iloc[test])
-        )
-        popular = Y[train].sum(axis=0)
-        for name, each in (("joint reduction", scores.to_numpy()), ("popularity", [popular] * len(test))):
-            pair = recall_at_k(Y[test], each, k), average_precision_by_entity(Y[test], each)
-            found.setdefault(name, []).append((float(pair[0]), float(pair[1])))
-    return pd.DataFrame(
-        [
-            {
-                "method": name,
-                "recall": sum(p[0] for p in values) / 3,
-                "average precision": sum(p[1] for p in values) / 3,
-            }
-            for name, values in found.items()
-        ]
-    )
+    found = refit_quality(estimator, A, B, Y, mask, k)
+    return pd.DataFrame(found) if found else None
 
 
 def _print_report(
@@ -434,7 +418,7 @@ def _print_report(
     console = console_of(files["partners"], files["JSON"])
     share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
     console.print(
-        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {_settings(estimator)}"
+        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {settings_of(estimator)}"
     )
     if quality is not None:
         notes = f"recall at {top}" if "recall" in quality else "error: root mean squared"
@@ -456,7 +440,7 @@ def _print_report(
     print_written(console, **files)
 
 
-def _settings(estimator: Any) -> str:
+def settings_of(estimator: Any) -> str:
     """The settings found, in words."""
     left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
     widths = f"bandwidths {left:g} and {right:g} of the median distance"

@@ -192,7 +192,7 @@ def command(
     _check_uses(responses, ids, blocks, rank_response=rank_response, labels=labels, drop_rest=drop_rest)
     check_files(tables, tables=[("--out", out)], models=[("--save", model)], report=report, as_json=as_json)
     from ..io import save
-    from ._report import about_of, print_report, report_of
+    from ._report import about_of, facts_of, print_report, report_of
     from ._say import write_json
 
     options = {
@@ -237,6 +237,8 @@ def command(
             parts.X,
             parts.y,
             source=joined.source,
+            rows=parts.rows,
+            facts=facts_of(found, joined.about(), estimator),
             quality=found.get("quality"),
             rank_test=found.get("rank_test"),
             notes=notes,

@@ -26,12 +26,12 @@ from ._codecs import NOMINAL
 from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._corrections import Refit, corrections
 from ._curved import redrawn
-from ._fit import CopulaModel, fit_copula
+from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
-from ._kinds import check_seen, choose_kinds, orders_of
+from ._kinds import check_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
 from ._pairs import named, warn_unseen
-from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
+from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
     explained,
     impute,
@@ -44,6 +44,7 @@ from ._predict import (
 from ._score import hidden_score
 from ._summary import CopulaSummary
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
+from ._threads import count_jobs, plain_products
 
 Array = NDArray[np.float64]
 
@@ -206,6 +207,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn marginals and factors; y is ignored.
 
@@ -228,14 +230,15 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         rows, active = columns.rows(rows), columns.active
         values, own = model_columns(columns, distinct)
         rank = check_rank(self, len(own))
+        marginals, seen = marginals_of(values, own, self.method), seen_values(distinct, kinds)
+        del values, distinct  # as large as the table
         table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
         tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
         start = last[active] if last is not None and len(last) == len(active) else None
         learn = partial(
             fit_copula,
-            values=values,
-            kinds=own,
+            marginals=marginals,
             labels=columns.each(layout.labels),
             method=self.method,
             common=self.noise == "common",
@@ -264,7 +267,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             nonlinear=self.nonlinear if bends else False,
         )
         self._point, self._odds, self._words, self._steps = found
-        self._store(model, layout, columns, distinct)
+        self._store(model, layout, columns, seen)
         for group, known in (*zip(columns.groups, self._words, strict=True), *self._steps):
             self.nonlinear_gain_[group.column] = known.gain
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
@@ -303,7 +306,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         model: CopulaModel,
         layout: Layout,
         columns: Columns,
-        distinct: Any,
+        seen: tuple[Array, ...],
     ) -> None:
         kinds, active = columns.kinds, columns.active
         f, p = model.factors, len(kinds)
@@ -314,12 +317,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._model, self._layout, self._columns = model, layout, columns
-        self._seen = tuple(  # of numbers nothing is asked that needs all their values
-            column.values
-            if kind in ("ordinal", "binary", "nominal", "constant")
-            else column.values[:0].copy()
-            for column, kind in zip(distinct, kinds, strict=True)
-        )
+        self._seen = seen
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)

@@ -142,6 +142,24 @@ class Stream:
             yield pa.Table.from_batches(held)
 
     @property
+    def rows(self) -> int:
+        """How many rows there are, of text by the length of the first."""
+        count = 0.0
+        for source in self.sources:
+            if source.kind == "parquet":
+                from pyarrow import parquet
+
+                with source.open() as file:
+                    count += parquet.ParquetFile(file).metadata.num_rows
+            elif source.is_text:
+                with source.open() as file:
+                    start = file.readlines(_START)
+                count += _size(source) * len(start) / max(1, sum(map(len, start)))
+            else:
+                count += _size(source) / (8 * len(self.names))
+        return int(count)
+
+    @property
     def block(self) -> int:
         """Bytes to parse at once: many rows of the first file."""
         first = self.sources[0]
@@ -197,9 +215,14 @@ def is_large(sources: Sequence[Source]) -> bool:
                     return False
             size += 8 * found.num_rows * found.num_columns
         else:
-            held = len(source.content) if source.content is not None else Path(source.path).stat().st_size
-            size += held * (_PACKED if source.zipped else 1)
+            size += _size(source)
     return size >= LARGE
+
+
+def _size(source: Source) -> int:
+    """Bytes, of packed text about as many as it has."""
+    held = len(source.content) if source.content is not None else Path(source.path).stat().st_size
+    return held * (_PACKED if source.zipped else 1)
 
 
 def _pandas() -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..displays._dictionary import atom_order, dictionary_of
 from . import _charts
 from ._page import Figure, Part, Report, Table
-from ._shared import glance, repeat, warned
+from ._shared import asked, glance, repeat, warned
 
 MOST_WORDS = 8
 MOST_ATOMS = 30
@@ -17,15 +17,17 @@ _SCORES = ("accuracy", "F1", "AUC", "reconstruction error")
 
 def atoms_report(
     model: Any,
-    X: Any,
-    frame: Any,
+    X: Any = None,
+    frame: Any = None,
     *,
     source: str,
     label: str,
-    names: Sequence[str],
+    names: Sequence[str] | None,
     words: bool,
-    scores: dict[str, dict[str, float]],
-    held_out: int,
+    scores: dict[str, dict[str, float]] | None = None,
+    held_out: int = 0,
+    rows: int | None = None,
+    facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
 ) -> Report:
@@ -34,20 +36,38 @@ def atoms_report(
     Parameters
     ----------
     model : fitted SupervisedDictionaryClassifier or -Regressor.
-    X : encoded rows that scale the coefficients.
+    X : encoded rows that scale the coefficients; without them they are as they are.
     frame : the table as it was read.
     names : names of the columns of X.
+    rows : that were fitted, where X is not given.
+    facts : what else was asked.
     words : whether the dictionary's columns are words.
     scores : method -> measure -> value.
     held_out : rows that the scores are of; 0 if they are of those that were fitted.
     """
-    found = dictionary_of(model, X, list(names))
-    parts = [glance(frame, source), _scores(scores, held_out), _atoms(found, words=words)]
+    found = dictionary_of(model, X, None if names is None else list(names))
+    what = "topics" if words else "atoms"
+    said = {
+        "method": type(model).__name__,
+        "label": label,
+        **dict(facts or {}),
+        "classes": ", ".join(map(str, getattr(model, "classes_", []))),
+        what: len(found.atoms),
+        "words" if words else "columns": len(found.names),
+        "covariates": ", ".join(found.covariate_names) or "none",
+    }
+    parts = [asked([f"{what.capitalize()} that rebuild the rows and tell {label}."], said)]
+    if frame is not None:
+        parts.append(glance(frame, source))
+    if scores:
+        parts.append(_scores(scores, held_out))
+    parts.append(_atoms(found, words=words))
     if len(found.covariate_names):
         parts.append(_covariates(found))
     parts += [*warned(notes), repeat(command, _python(model)), _next(words=words)]
-    what = "topics" if words else "atoms"
-    lead = f"{len(found.atoms)} {what} that rebuild {X.shape[0]:,} rows and predict {label}."
+    count = rows if X is None else X.shape[0]
+    of = "the rows" if count is None else f"{count:,} rows"
+    lead = f"{len(found.atoms)} {what} that rebuild {of} and predict {label}."
     return Report(f"{source}: {what} that tell {label}", lead, parts)
 
 
@@ -79,7 +99,8 @@ def _atoms(found: Any, *, words: bool) -> Part:
         leading = ", ".join(found.names[int(j)] for j in top if atom[j] != 0)
         for t, target in enumerate(found.targets):
             value = float(found.coefficients[k, t])
-            rows.append([k, target, value, leading])
+            stable = () if found.stability is None else (float(found.stability[k]),)
+            rows.append([k, target, value, *stable, leading])
             if k in order[:MOST_ATOMS]:
                 records.append(
                     {"atom": f"{k}: {_short(leading)}", "target": str(target), "coefficient": value}
@@ -102,7 +123,16 @@ def _atoms(found: Any, *, words: bool) -> Part:
         "Topics" if words else "Atoms",
         text,
         [Figure(spec, f"Coefficient of each atom, named by its leading {noun}")],
-        Table(["atom", "target", "coefficient", f"leading {noun}"], rows),
+        Table(
+            [
+                "atom",
+                "target",
+                "coefficient",
+                *([] if found.stability is None else ["stability"]),
+                f"leading {noun}",
+            ],
+            rows,
+        ),
     )
 
 

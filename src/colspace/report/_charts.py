@@ -10,6 +10,7 @@ from ..io import require
 
 Records = Sequence[dict[str, Any]]
 
+_PLACE = "place of the point"  # no column is likely to be called so
 _BLUE, _ORANGE, _PALE = COLOURS[0], COLOURS[1], "#9aa3af"
 
 
@@ -84,12 +85,18 @@ def dots(rows: Records, *, label: str, value: str, group: str, title: str) -> di
     return _spec(chart.properties(height=_height(rows, label, 30)))
 
 
-def bars(rows: Records, *, label: str, value: str, title: str, colour: str = "") -> dict[str, Any]:
-    """One bar a label."""
+def bars(
+    rows: Records, *, label: str, value: str, title: str, colour: str = "", most: float | None = None
+) -> dict[str, Any]:
+    """One bar a label, on an axis that ends at ``most``."""
     alt = _altair()
     chart = alt.Chart(alt.Data(values=list(rows)), width="container").mark_bar(color=_BLUE)
     chart = chart.encode(
-        x=alt.X(f"{_escape(value)}:Q", title=title),
+        x=alt.X(
+            f"{_escape(value)}:Q",
+            title=title,
+            scale=alt.Scale() if most is None else alt.Scale(domain=[0, most]),
+        ),
         y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
         tooltip=[alt.Tooltip(f"{_escape(label)}:N"), alt.Tooltip(f"{_escape(value)}:Q", format=".4g")],
     )
@@ -114,23 +121,71 @@ def loadings(rows: Records, title: str) -> dict[str, Any]:
 def scatter(
     rows: Records, *, x: str, y: str, colour: str, classes: bool, tooltip: Sequence[str]
 ) -> dict[str, Any]:
-    """Points with hover; dragging selects points and pales the others."""
+    """Points with hover; dragging selects points and pales the others; ``usermeta`` is for the keys of the page's script.
+
+    Without ``colour`` all points have one.
+    """
     alt = _altair()
-    brush = alt.selection_interval(name="chosen")
+    brush, place = alt.selection_interval(name="chosen"), alt.param(name="place", value=-1)
     scale = alt.Scale(range=list(COLOURS)) if classes else alt.Scale(scheme="viridis")
-    shade = alt.Color(f"{_escape(colour)}:{'N' if classes else 'Q'}", scale=scale)
-    chart = alt.Chart(alt.Data(values=list(rows)), width="container", height=380).mark_circle(
-        size=40, opacity=0.75
-    )
-    chart = chart.encode(
+    shade = alt.value(_BLUE)
+    if colour:
+        shade = alt.Color(f"{_escape(colour)}:{'N' if classes else 'Q'}", scale=scale)
+    numbered = [{**row, _PLACE: i} for i, row in enumerate(rows)]
+    base = alt.Chart(alt.Data(values=numbered), width="container", height=380).encode(
         x=alt.X(f"{_escape(x)}:Q", scale=alt.Scale(zero=False)),
         y=alt.Y(f"{_escape(y)}:Q", scale=alt.Scale(zero=False)),
+    )
+    points = base.mark_circle(size=40, opacity=0.75).encode(
         color=alt.condition(brush, shade, alt.value(_PALE)),
         tooltip=[
-            alt.Tooltip(f"{_escape(name)}:{'N' if name == colour and classes else 'Q'}") for name in tooltip
+            alt.Tooltip(
+                f"{_escape(name)}:{'N' if name == colour and classes else 'Q'}",
+                **({} if name == colour and classes else {"format": ".4~g"}),
+            )
+            for name in tooltip
         ],
     )
-    return _spec(chart.add_params(brush))
+    ring = base.mark_point(size=260, strokeWidth=2.5, color=_ORANGE).transform_filter(
+        f"datum['{_PLACE}'] === place"
+    )
+    chart = (points.add_params(brush) + ring).add_params(place)
+    return {**_spec(chart), "usermeta": {"points": {"x": x, "y": y, "shown": list(tooltip)}}}
+
+
+def ranges(rows: Records, *, label: str, title: str) -> dict[str, Any]:
+    """A dot ``filled`` between ``lower`` and ``upper``, one line a label."""
+    alt = _altair()
+    base = alt.Chart(alt.Data(values=list(rows)), width="container").encode(
+        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
+        tooltip=[
+            f"{_escape(label)}:N",
+            *(alt.Tooltip(f"{n}:Q", format=".4~g") for n in ("filled", "lower", "upper")),
+        ],
+    )
+    lines = base.mark_rule(strokeWidth=2, color=_BLUE).encode(
+        x=alt.X("lower:Q", title=title, scale=alt.Scale(zero=False)), x2="upper:Q"
+    )
+    dots = base.mark_point(filled=True, size=55, opacity=1, color=_BLUE).encode(
+        x=alt.X("filled:Q", title=title)
+    )
+    return _spec((lines + dots).properties(height=_height(rows, label, 16)))
+
+
+def against(rows: Records, *, label: str, value: str, title: str, line: float) -> dict[str, Any]:
+    """A dot a label, beside a line where it should be."""
+    alt = _altair()
+    dots = (
+        alt.Chart(alt.Data(values=list(rows)), width="container")
+        .mark_point(filled=True, size=65, opacity=1, color=_BLUE)
+        .encode(
+            x=alt.X(f"{_escape(value)}:Q", title=title, scale=alt.Scale(zero=False)),
+            y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
+            tooltip=[f"{_escape(label)}:N", alt.Tooltip(f"{_escape(value)}:Q", format=".3f")],
+        )
+    )
+    where = alt.Chart(alt.Data(values=[{}])).mark_rule(strokeDash=[4, 3]).encode(x=alt.datum(line))
+    return _spec((where + dots).properties(height=_height(rows, label, 18), width="container"))
 
 
 def _escape(name: str) -> str:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _charts
 from ._page import MOST_ROWS, Figure, Part, Report, Table
-from ._shared import glance, repeat, warned
+from ._shared import asked, glance, repeat, warned
+
+_SHOWN = 30  # filled cells in the picture
 
 
 def imputation_report(
     model: Any,
-    X: Any,
+    X: Any = None,
     *,
     source: str,
-    summary: dict[str, Any],
-    filled: Any,
-    lower: Any,
-    upper: Any,
+    summary: dict[str, Any] | None = None,
+    filled: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     quality: dict[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
 ) -> Report:
@@ -29,21 +32,40 @@ def imputation_report(
     Parameters
     ----------
     model : fitted CopulaImputer.
-    X : the table with its gaps, a DataFrame of pandas.
+    X : the table with its gaps, a DataFrame of pandas; without it there is only what the model knows.
     summary : shape, rows (column, kind, gaps, share, reliability, width), level, rank, as ``colspace impute`` makes it.
     filled, lower, upper : X with its gaps filled, and the ends of the intervals.
     quality : `check_imputation` as plain numbers.
+    facts : what else was asked.
     """
-    parts = [glance(X, source)]
+    names = [str(name) for name in (X if X is not None else getattr(model, "feature_names_in_", []))]
+    kinds = [str(kind) for kind in model.kinds_]
+    said = {
+        "method": type(model).__name__,
+        **dict(facts or {}),
+        "kinds of columns": ", ".join(f"{kinds.count(k):,} {k}" for k in dict.fromkeys(kinds)),
+        "factors": int(model.n_components_),
+    }
+    parts = [asked(["The gaps of the table, filled by what its other cells tell."], said)]
+    if X is not None:
+        parts.append(glance(X, source))
+    elif names:
+        parts.append(Part("Columns", table=Table(["column", "kind"], list(zip(names, kinds, strict=True)))))
     if quality is not None:
         parts.append(_quality(quality))
-    parts.append(_reliability(summary))
-    parts.append(_cells(X, filled, lower, upper, summary["level"]))
-    if (bent := _bent(model, X)) is not None:
+    if summary is not None:
+        parts.append(_reliability(summary))
+    level = quality["level"] if quality is not None else summary["level"] if summary is not None else 0.95
+    if X is not None or quality is not None:
+        parts.append(_intervals(X, filled, lower, upper, level, quality))
+    if (bent := _bent(model, names)) is not None:
         parts.append(bent)
     parts += [*warned(notes), repeat(command, _python(model)), _next()]
-    gaps = sum(row["gaps"] for row in summary["rows"])
-    lead = f"{gaps:,} gaps of {X.shape[0]:,} rows and {X.shape[1]:,} columns, by {summary['rank']} factors."
+    factors = f"{int(model.n_components_)} factor{'' if model.n_components_ == 1 else 's'}"
+    lead = f"{len(kinds):,} columns by {factors}."
+    if summary is not None and X is not None:
+        gaps = sum(row["gaps"] for row in summary["rows"])
+        lead = f"{gaps:,} gaps of {X.shape[0]:,} rows and {X.shape[1]:,} columns, by {factors}."
     found = f" {quality['sentence']}" if quality else ""
     return Report(f"{source}: gaps filled", lead + found, parts)
 
@@ -87,7 +109,7 @@ def _reliability(summary: dict[str, Any]) -> Part:
     if not known:
         return Part("Gaps and reliability", text, table=table)
     spec = _charts.bars(
-        known, label="column", value="reliability", title="mean reliability of the filled cells"
+        known, label="column", value="reliability", title="mean reliability of the filled cells", most=1.0
     )
     return Part(
         "Gaps and reliability",
@@ -97,19 +119,68 @@ def _reliability(summary: dict[str, Any]) -> Part:
     )
 
 
-def _cells(X: Any, filled: Any, lower: Any, upper: Any, level: float) -> Part:
+def _intervals(
+    X: Any, filled: Any, lower: Any, upper: Any, level: float, quality: dict[str, Any] | None
+) -> Part:
+    """How often intervals hold what was hidden, and those of the filled cells."""
+    share = f"{100 * level:g} %"
+    figures, text = [], []
+    covers = [r for r in quality["columns"] if r["cover"] is not None] if quality is not None else []
+    if covers:
+        title = f"share of hidden cells inside their {share} interval"
+        text.append(
+            f"Of cells that were there and hidden, {share} should lie in their interval: the dashed line."
+        )
+        spec = _charts.against(covers, label="column", value="cover", title=title, line=level)
+        figures.append(Figure(spec, f"Share of hidden cells inside their {share} interval, by column"))
+    rows, shown, total = _filled_cells(X, filled, lower, upper)
+    if shown:
+        name = shown[0]["column"]
+        title = f"{name}, with its {share} interval"
+        spec = _charts.ranges(shown, label="row", title=title)
+        figures.append(
+            Figure(spec, f"The first {len(shown)} cells filled in {name}, with their {share} intervals")
+        )
+    if rows:
+        text.append(
+            f"The table has the first {len(rows):,} of {total:,} filled cells with their {share} intervals."
+        )
+        table = Table(["row", "column", "filled", "lower", "upper"], rows)
+    else:
+        table = Table(["column", "inside the interval"], [[r["column"], r["cover"]] for r in covers])
+    return Part("Intervals", text or ["There is no gap."], figures, table if rows or covers else None)
+
+
+def _filled_cells(
+    X: Any, filled: Any, lower: Any, upper: Any
+) -> tuple[list[list[Any]], list[dict[str, Any]], int]:
+    """Filled cells for the table, those of the column of numbers with most gaps for the picture, and how many there are."""
+    if X is None or filled is None:
+        return [], [], 0
     rows: list[list[Any]] = []
     total = 0
+    best: tuple[int, str] = 0, ""
     for name in X:
         gaps = X[name].isna().to_numpy() & filled[name].notna().to_numpy()
-        total += int(gaps.sum())
+        count = int(gaps.sum())
+        total += count
+        if count > best[0] and filled[name].dtype.kind in "if" and (lower[name] < upper[name])[gaps].any():
+            best = count, name
         where = gaps.nonzero()[0][: max(0, MOST_ROWS - len(rows))]
         rows += [
             [str(X.index[i]), str(name), *(_plain(t[name].iloc[i]) for t in (filled, lower, upper))]
             for i in where
         ]
-    text = [f"The first {len(rows):,} of {total:,} cells with their {100 * level:g} % intervals."]
-    return Part("Filled cells", text, table=Table(["row", "column", "filled", "lower", "upper"], rows))
+    shown = []
+    if best[0]:
+        name = best[1]
+        gaps = X[name].isna().to_numpy() & filled[name].notna().to_numpy()
+        for i in gaps.nonzero()[0][:_SHOWN]:
+            ends = {
+                w: float(t[name].iloc[i]) for w, t in (("filled", filled), ("lower", lower), ("upper", upper))
+            }
+            shown.append({"row": f"row {X.index[i]}", "column": str(name), **ends})
+    return rows, shown, total
 
 
 def _plain(value: Any) -> Any:
@@ -117,11 +188,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float) else str(value)
 
 
-def _bent(model: Any, X: Any) -> Part | None:
+def _bent(model: Any, names: Sequence[str]) -> Part | None:
     gain = getattr(model, "nonlinear_gain_", None)
-    if gain is None or not (gain > 0).any():
+    if gain is None or not (gain > 0).any() or not names:
         return None
-    rows = [{"column": str(n), "gain": float(g)} for n, g in zip(X, gain, strict=True) if g > 0]
+    rows = [{"column": n, "gain": float(g)} for n, g in zip(names, gain, strict=True) if g > 0]
     spec = _charts.bars(
         rows, label="column", value="gain", title="share of the error that the forests remove"
     )

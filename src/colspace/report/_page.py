@@ -90,7 +90,7 @@ def render(report: Report) -> str:
     )
     template = environment.from_string(room.joinpath("page.html.jinja").read_text(encoding="utf-8"))
     specs = {
-        f"figure-{i}-{k}": figure.spec
+        f"figure-{i}-{k}": {**figure.spec, "description": figure.alt}  # Vega reads it aloud
         for i, part in enumerate(report.parts)
         for k, figure in enumerate(part.figures)
     }

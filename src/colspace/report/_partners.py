@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from . import _charts
 from ._page import Figure, Part, Report, Table
-from ._shared import repeat, warned
+from ._shared import asked, glance, repeat, warned
 
 _SHOWN = 30  # entities in the picture
+_EXPLAINED = 10  # entities whose best partner is explained
+_SPEAKERS = 3  # known entities or links that are named for each
 
 
 def partners_report(
@@ -21,11 +25,14 @@ def partners_report(
     shape: tuple[int, int],
     links: int,
     settings: str,
+    tables: Mapping[str, Any] | None = None,
+    wanted: Any = None,
     quality: Any = None,
+    facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
 ) -> Report:
-    """Entities and links, quality on what was left out beside rivals, the partners, and how to repeat it.
+    """Entities and links, quality on what was left out beside rivals, the partners and why, and how to repeat it.
 
     Parameters
     ----------
@@ -33,24 +40,35 @@ def partners_report(
     ranked : its ``rank``: left, rank, right, score and more, a DataFrame of pandas.
     shape, links : entities of both sides and links that the fit saw.
     settings : what was chosen, in words.
+    tables : features of the sides, under the names of their files.
+    wanted : features of the ranked left entities; None for those of the fit.
     quality : table of ``held_out_quality``: a column of methods and measures.
+    facts : what else was asked.
     """
     share = 100 * links / (shape[0] * shape[1])
-    asked = Part(
-        "What was asked",
-        [
-            f"{shape[0]:,} left and {shape[1]:,} right entities with {links:,} links ({share:.2g} % of the pairs).",
-            settings,
-        ],
-    )
-    parts = [asked]
+    said = {
+        "method": type(estimator).__name__,
+        **dict(facts or {}),
+        "left entities": shape[0],
+        "right entities": shape[1],
+        "links": f"{links:,} ({share:.2g} % of the pairs)",
+        "settings": settings,
+    }
+    first = str(ranked.columns[0])
+    count = int(ranked[first].nunique())
+    parts = [
+        asked([f"The best partners of {count:,} entities, by their features and the links of others."], said)
+    ]
+    for name, frame in (tables or {}).items():
+        part = glance(frame, name)
+        parts.append(Part(f"{part.title}: {name}", part.text, part.figures, part.table))
     if quality is not None:
         parts.append(_quality(quality))
     parts.append(_partners(ranked))
+    if (why := _why(estimator, ranked, wanted)) is not None:
+        parts.append(why)
     parts += [*warned(notes), repeat(command, _python(estimator)), _next()]
-    first = ranked.columns[0]
-    lead = f"The best partners of {ranked[first].nunique():,} entities."
-    return Report(f"{source}: partners", lead, parts)
+    return Report(f"{source}: partners", f"The best partners of {count:,} entities.", parts)
 
 
 def _quality(quality: Any) -> Part:
@@ -93,6 +111,76 @@ def _partners(ranked: Any) -> Part:
         ],
         Table([str(c) for c in ranked.columns], rows),
     )
+
+
+# ---------------------------------------------------------------------- why
+
+
+def _why(estimator: Any, ranked: Any, wanted: Any) -> Part | None:
+    """What carried the score of the best partner of the first entities."""
+    first, rank, second = (str(name) for name in ranked.columns[:3])
+    best = ranked[ranked[rank] == ranked[rank].min()].head(_EXPLAINED)
+    pairs = list(zip(best[first], best[second], strict=True))
+    if hasattr(estimator, "dual_coef_"):
+        rows, words = _speakers(estimator, pairs, wanted, first)
+    elif hasattr(estimator, "explain"):
+        rows, words = _carriers(estimator, pairs, wanted)
+    else:
+        return None
+    if not rows:
+        return None
+    records = [
+        {"why": f"{row[0]}, {row[1]}: {row[2]}", "part of the score": row[3], "of": f"{row[0]}, {row[1]}"}
+        for row in rows
+    ]
+    spec = _charts.bars(records, label="why", value="part of the score", title="part of the score")
+    alt = f"What the {_SPEAKERS} strongest add to the score of the best {second} of each {first}"
+    table = Table([first, second, "by", "part of the score", "is linked"], rows)
+    return Part("Why these partners", [words], [Figure(spec, alt)], table)
+
+
+def _speakers(
+    estimator: Any, pairs: Sequence[tuple[Any, Any]], wanted: Any, first: str
+) -> tuple[list[list[Any]], str]:
+    """Known left entities whose kernels with the entity make its score: k(a, p) times what p says of the partner."""
+    names, _, K = estimator._kernel(wanted, "left")
+    _, _, half = estimator._right(None)
+    lefts, rights = (_names(estimator, side) for side in ("left", "right"))
+    basis = estimator.basis_["left"]
+    places = {str(n): i for i, n in enumerate(range(len(K)) if names is None else names)}
+    there = {str(n): j for j, n in enumerate(rights)}
+    links = estimator.Y_
+    rows = []
+    for a, b in pairs:
+        i, j = places[str(a)], there[str(b)]
+        parts = np.asarray(K[i] * half[:, j])
+        for p in np.argsort(-np.abs(parts))[:_SPEAKERS]:
+            entity = int(basis[p])
+            linked = bool(links[entity, j] != 0)
+            rows.append([str(a), str(b), str(lefts[entity]), float(parts[p]), "yes" if linked else "no"])
+    level = float(np.ravel(estimator.level_)[0]) if np.size(estimator.level_) else 0.0
+    words = (
+        f"A score is {level:.3g} and what known entities add: how like {first} they are, times what they say of the partner. The "
+        f"{_SPEAKERS} strongest of each pair; whether they have a link to the partner is in the table."
+    )
+    return rows, words
+
+
+def _carriers(estimator: Any, pairs: Sequence[tuple[Any, Any]], wanted: Any) -> tuple[list[list[Any]], str]:
+    """Links of the fit that carried a score, by their weights."""
+    rows = []
+    for a, b in pairs:
+        found = estimator.explain(a, b, A=wanted, k=_SPEAKERS)
+        rows += [
+            [str(a), str(b), f"{left}, {right}", float(part), "yes"]
+            for left, right, part in zip(found["left"], found["right"], found["contribution"], strict=True)
+        ]
+    return rows, f"Known links that carried the score, the {_SPEAKERS} strongest of each pair."
+
+
+def _names(estimator: Any, side: str) -> Sequence[Any]:
+    known = estimator.entities_[side]
+    return list(range(estimator.Y_.shape[0 if side == "left" else 1])) if known is None else list(known)
 
 
 def _plain(value: Any) -> Any:

@@ -209,7 +209,7 @@ def _same(frame: Any, columns: Sequence[Column]) -> list[list[str]]:
 
 def advise(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
     """Commands that fit the tables, the first first."""
-    found = _pairs_advice(profiles, frames)
+    found = [*_pairs_advice(profiles, frames), *_joined_advice(profiles, frames)]
     for table in profiles:
         found += _table_advice(table)
     return found
@@ -287,7 +287,7 @@ def _blocks(names: Sequence[str]) -> list[str]:
 
 
 def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
-    """Links between the ids of two other tables, or several tables about the same entities."""
+    """Links between the ids of two other tables."""
     ids = {
         p.path: set(frames[p.path].iloc[:, 0].astype(str))
         for p in profiles
@@ -315,13 +315,41 @@ def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> lis
                 found.append(
                     Advice(f"{links.path} links the entities of {left} and {right}: rank partners", command)
                 )
-    for i, a in enumerate(ids):
-        for b in list(ids)[i + 1 :]:
-            both = len(ids[a] & ids[b])
-            if both:
-                found.append(
-                    Advice(
-                        f"{a} and {b} share {both:,} ids ({len(ids[a]):,} and {len(ids[b]):,}): join them on the first column"
-                    )
-                )
+    return found
+
+
+def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
+    """Several tables about the same entities, under an id of the same name."""
+    tables = [p for p in profiles if p.columns and p.columns[0].kind == "id"]
+    groups: dict[str, list[Profile]] = {}
+    for table in tables:
+        groups.setdefault(table.columns[0].name, []).append(table)
+    found = []
+    for key, group in groups.items():
+        ids = [set(frames[p.path].iloc[:, 0].astype(str)) for p in group]
+        shared = set.intersection(*ids)
+        if len(group) < 2 or not shared:
+            continue
+        counts = ", ".join(f"{len(own):,}" for own in ids)
+        names = ", ".join(p.path for p in group)
+        why = f"{names} share {len(shared):,} ids of {key!r} (of {counts}): join them"
+        responses = [(p, r) for p in group if (r := _response(p)) is not None]
+        named = [(p, r) for p, r in responses if r.name.lower() in _NAMES]
+        if any(p.gap_cells for p in group):
+            command = ["colspace", "impute", *(p.path for p in group), "--id", key, "--out", "filled.csv"]
+            found.append(Advice(f"{why}, and fill their gaps", command))
+        elif responses:
+            _, response = (named or responses[-1:])[0]
+            command = [
+                "colspace",
+                "reduce",
+                *(p.path for p in group),
+                "--id",
+                key,
+                "--response",
+                response.name,
+            ]
+            found.append(
+                Advice(f"{why}; the directions of both that tell {response.name!r}, a block a table", command)
+            )
     return found

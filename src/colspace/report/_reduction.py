@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..displays._compute import colour_response, deviations
 from ..reduction._loadings import block_errors, block_loadings, largest
 from . import _charts
 from ._page import Figure, Part, Report, Table
-from ._shared import glance, repeat, warned
+from ._shared import asked, call_of, glance, repeat, warned
 
 MOST_LOADINGS = 15
 MOST_POINTS = 2_000
@@ -24,12 +24,14 @@ _PARTS = {
 
 def reduction_report(
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: Any = None,
+    y: Any = None,
     *,
     source: str,
+    rows: int | None = None,
     quality: dict[str, Any] | None = None,
     rank_test: dict[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
     seed: int = 0,
@@ -39,28 +41,55 @@ def reduction_report(
     Parameters
     ----------
     estimator : fitted reducer with ``components_``.
-    X, y : the rows that the picture of the embedding shows.
+    X, y : the rows that the picture of the embedding shows; without them there is none, and without y it has one colour.
     source : what the data are called.
+    rows : of the table, where X is a sample of it.
     quality : table of `compare_reductions` as plain numbers, as ``colspace reduce`` makes it.
+    facts : what else was asked.
     """
-    names = ", ".join(map(str, y.columns)) if hasattr(y, "columns") else str(getattr(y, "name", None) or "y")
-    parts = [glance(X, source)]
+    names = _response_names(y)
+    blocks = block_loadings(estimator)
+    h = int(estimator.n_components_)
+    count = rows if rows is not None or X is None else len(X)
+    said: dict[str, Any] = {"method": type(estimator).__name__}
+    if names:
+        said["response"] = names
+    said |= dict(facts or {})
+    if len(blocks) > 1:
+        said |= {f"block {name}": f"{len(features):,} columns" for name, (features, _) in blocks.items()}
+    said["directions per block" if len(blocks) > 1 else "directions"] = h
+    about = f" that tell {names}" if names else ""
+    parts = [asked([f"The directions of the columns{about}."], said)]
+    if X is not None:
+        parts.append(glance(X, source, rows))
     if quality is not None:
         parts.append(_quality(quality))
     if getattr(estimator, "parts_", None):
         parts.append(_spoke(estimator.parts_))
     if rank_test is not None:
         parts.append(_rank(rank_test))
-    parts += [_loadings(estimator), _embedding(estimator, X, y, names, seed)]
-    parts += [*warned(notes), repeat(command, _python(estimator)), _next()]
-    h, blocks = int(estimator.n_components_), len(block_loadings(estimator))
-    lead = f"{h} direction{'s' if h > 1 else ''}" + (f" in each of {blocks} blocks" if blocks > 1 else "")
-    found = quality.get("sentence", "") if quality else ""
-    return Report(
-        f"{source}: what tells {names}",
-        f"{lead} of {X.shape[0]:,} rows and {X.shape[1]:,} columns. {found}",
-        parts,
+    if len(getattr(estimator, "component_scores_", {}).get("score", ())):
+        parts.append(_counted(estimator))
+    parts.append(_loadings(estimator))
+    if X is not None:
+        parts.append(_embedding(estimator, X, y, names, seed, count))
+    parts += [*warned(notes), repeat(command, _python(estimator, supervised=bool(names))), _next()]
+    lead = f"{h} direction{'s' if h > 1 else ''}" + (
+        f" in each of {len(blocks)} blocks" if len(blocks) > 1 else ""
     )
+    width = sum(len(features) for features, _ in blocks.values())
+    of = f" of {count:,} rows and {width:,} columns" if count is not None else f" of {width:,} columns"
+    found = f" {quality['sentence']}" if quality and "sentence" in quality else ""
+    title = f"{source}: what tells {names}" if names else f"{source}: directions"
+    return Report(title, f"{lead}{of}.{found}", parts)
+
+
+def _response_names(y: Any) -> str:
+    if y is None:
+        return ""
+    if hasattr(y, "columns"):
+        return ", ".join(map(str, y.columns))
+    return str(getattr(y, "name", None) or "y")
 
 
 def _quality(quality: dict[str, Any]) -> Part:
@@ -121,7 +150,30 @@ def _spoke(parts: dict[str, float]) -> Part:
 def _rank(test: dict[str, Any]) -> Part:
     text = [f"A permutation test at level {test['alpha']:g} finds {test['n_components']} direction(s)."]
     rows = [[f"at most {k}", float(p)] for k, p in enumerate(test["p_values"])]
-    return Part("Number of directions", text, table=Table(["directions", "p-value"], rows), opened=True)
+    return Part("Rank test", text, table=Table(["directions", "p-value"], rows), opened=True)
+
+
+def _counted(estimator: Any) -> Part:
+    """Scores of every number of directions on rows left out."""
+    scores = estimator.component_scores_
+    rows = [
+        {"directions": str(h), "R2": float(r), "error": float(e)}
+        for h, (r, e) in enumerate(zip(scores["score"], scores["error"], strict=True))
+    ]
+    spec = _charts.intervals(rows, label="directions", value="R2", error="error", title="R2 on rows left out")
+    return Part(
+        "How many directions",
+        [
+            f"{int(estimator.n_components_)}: the least number that reads rows left out as well as the best does, within its error."
+        ],
+        [
+            Figure(
+                spec,
+                "R2 of each number of directions on rows left out, with two standard errors to each side",
+            )
+        ],
+        Table(["directions", "R2", "error"], [[r["directions"], r["R2"], r["error"]] for r in rows]),
+    )
 
 
 def _loadings(estimator: Any) -> Part:
@@ -154,39 +206,44 @@ def _loadings(estimator: Any) -> Part:
     return Part("Loadings", text, figures, table)
 
 
-def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int) -> Part:
-    Z = np.asarray(estimator.transform(X), dtype=np.float64)
-    labels = [str(name) for name in estimator.get_feature_names_out()]
-    kept = np.arange(len(Z))
+def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int, count: int | None) -> Part:
+    kept = np.arange(len(X))
     if len(kept) > MOST_POINTS:
         kept = np.sort(np.random.default_rng(seed).choice(kept, MOST_POINTS, replace=False))
-    column = y.iloc[:, 0] if hasattr(y, "columns") else y
-    column = column.iloc[kept] if hasattr(column, "iloc") else np.asarray(column)[kept]
-    values, classes = colour_response(column, len(kept))
-    colour = names.split(", ")[0] if hasattr(y, "columns") else names
-    shade = [str(v) if classes else float(v) for v in np.asarray(values)]
-    records = [
-        {**{label: float(z) for label, z in zip(labels, row, strict=True)}, colour: c}
-        for row, c in zip(Z[kept], shade, strict=True)
-    ]
-    second = labels[1] if len(labels) > 1 else colour
-    text = ["Every point is a row. Hover for its values; drag to choose points, click beside them to let go."]
-    if len(kept) < len(Z):
-        text.append(f"{len(kept):,} of {len(Z):,} rows, drawn at random.")
-    if len(labels) == 1 and classes:
-        second = labels[0]
-    spec = _charts.scatter(
-        records, x=labels[0], y=second, colour=colour, classes=classes, tooltip=[*labels[:6], colour]
-    )
-    table = Table([*labels, colour], [list(r.values()) for r in records])
-    return Part(
-        "Embedding", text, [Figure(spec, f"Rows by {labels[0]} and {second}, coloured by {colour}")], table
-    )
+    rows = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
+    named = hasattr(estimator, "feature_names_in_")
+    Z = np.asarray(estimator.transform(rows if named else np.asarray(rows)), dtype=np.float64)
+    labels = [str(name) for name in estimator.get_feature_names_out()]
+    records: list[dict[str, Any]] = [dict(zip(labels, map(float, row), strict=True)) for row in Z]
+    colour, classes = "", False
+    if y is not None:
+        column = y.iloc[:, 0] if hasattr(y, "columns") else y
+        column = column.iloc[kept] if hasattr(column, "iloc") else np.asarray(column)[kept]
+        values, classes = colour_response(column, len(kept))
+        colour = names.split(", ")[0] if hasattr(y, "columns") else names
+        shade = [str(v) if classes else float(v) for v in np.asarray(values)]
+        records = [{**r, colour: c} for r, c in zip(records, shade, strict=True)]
+    across = len(labels) // max(1, len(block_loadings(estimator)))  # the first direction of the second block
+    second = labels[across] if len(labels) > across else labels[1] if len(labels) > 1 else ""
+    second = second or (colour if colour and not classes else labels[0])
+    keys = "Hover for its values, or focus the picture and go from point to point with the arrow keys"
+    text = [f"Every point is a row. {keys}; drag to choose points, click beside them to let go."]
+    if count is not None and len(kept) < count:
+        text.append(f"{len(kept):,} of {count:,} rows, drawn at random.")
+    shown = [*labels[:6], colour] if colour else labels[:6]
+    spec = _charts.scatter(records, x=labels[0], y=second, colour=colour, classes=classes, tooltip=shown)
+    table = Table([*labels, colour] if colour else labels, [list(r.values()) for r in records])
+    alt = f"Rows by {labels[0]} and {second}" + (f", coloured by {colour}" if colour else "")
+    return Part("Embedding", text, [Figure(spec, alt)], table)
 
 
-def _python(estimator: Any) -> str:
+def _python(estimator: Any, *, supervised: bool) -> str:
     name = type(estimator).__name__
-    return f"from colspace import {name}\n\nmodel = {estimator!r}\nmodel.fit(X, y)\nembedding = model.transform(X)"
+    given = "X, y" if supervised else "X"
+    return (
+        f"from colspace import {name}\n\nmodel = {call_of(estimator)}\nmodel.fit({given})\n"
+        "embedding = model.transform(X)\nmodel.summary()"
+    )
 
 
 def _next() -> Part:

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._page import Part, Table
+from . import _charts
+from ._page import Figure, Part, Table
 from ._profile import profile
 
+MOST_GAPS = 30  # columns in the picture of gaps
 
-def glance(frame: Any, source: str) -> Part:
-    """Rows, columns, kinds, gaps and copies."""
+
+def asked(text: Sequence[str], facts: Mapping[str, Any]) -> Part:
+    """What the command or the call said, and what it was about."""
+    rows = [[name, value if isinstance(value, int | float) else str(value)] for name, value in facts.items()]
+    return Part("What was asked", list(text), table=Table(["what", "given or found"], rows), opened=True)
+
+
+def glance(frame: Any, source: str, rows: int | None = None) -> Part:
+    """Rows, columns, kinds, gaps and copies; ``rows`` are those of the table that the frame is a sample of."""
     found = profile(source, frame)
     kinds: dict[str, int] = {}
     for column in found.columns:
         kinds[column.kind] = kinds.get(column.kind, 0) + 1
     cells = max(1, found.rows * len(found.columns))
     text = [
-        f"{found.rows:,} rows and {len(found.columns):,} columns: "
+        f"{rows or found.rows:,} rows and {len(found.columns):,} columns: "
         + ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
         + "."
     ]
+    if rows is not None and rows > found.rows:
+        text.append(f"What follows is of {found.rows:,} rows, drawn at random.")
+    figures = []
     if found.gap_cells:
         text.append(
             f"{found.gap_cells:,} gaps ({100 * found.gap_cells / cells:.2g} % of the cells), in {found.rows_with_gaps:,} rows."
         )
+        text += [
+            f"{count:,} rows lack {', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''} together."
+            for count, names in found.patterns[:3]
+            if len(names) > 1
+        ]
+        holes = sorted((c for c in found.columns if c.gaps), key=lambda c: -c.gaps)[:MOST_GAPS]
+        records = [{"column": c.name, "share of gaps": c.gaps / found.rows, "gaps": c.gaps} for c in holes]
+        spec = _charts.bars(
+            records, label="column", value="share of gaps", title="share of cells that are gaps"
+        )
+        figures.append(Figure(spec, f"Share of gaps of the {len(records)} columns with most"))
     if found.unseen:
         a, b = found.unseen[0]
         text.append(
@@ -35,7 +58,7 @@ def glance(frame: Any, source: str) -> Part:
         ["column", "kind", "gaps", "distinct", "first"],
         [[c.name, c.kind, c.gaps, c.distinct, c.example] for c in found.columns],
     )
-    return Part("Data at a glance", text, table=table)
+    return Part("Data at a glance", text, figures, table)
 
 
 def warned(notes: Sequence[str]) -> list[Part]:
@@ -47,3 +70,22 @@ def repeat(command: str, python: str) -> Part:
     """How to get the same again."""
     code = [("On the command line", command)] if command else []
     return Part("How to repeat it", code=[*code, ("In Python", python)])
+
+
+def call_of(estimator: Any) -> str:
+    """The constructor's call; blocks that are long lists of names are cut."""
+    blocks = getattr(estimator, "blocks", None)
+    if not isinstance(blocks, Mapping) or not any(
+        isinstance(names, list) and len(names) > 4 for names in blocks.values()
+    ):
+        return repr(estimator)
+    from sklearn.base import clone
+
+    short = ", ".join(
+        f"{str(name)!r}: [{names[0]!r}, ..., {names[-1]!r}]"
+        if isinstance(names, list) and len(names) > 4
+        else f"{str(name)!r}: {names!r}"
+        for name, names in blocks.items()
+    )
+    bare = repr(clone(estimator).set_params(blocks="BLOCKS"))
+    return bare.replace("'BLOCKS'", f"{{{short}}}")

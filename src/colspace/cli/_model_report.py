@@ -1,0 +1,142 @@
+"""Pages of saved models, with new rows or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._apply import Rows, kind_of, left_entities, read_gaps
+
+_TOP = 10  # partners of each entity
+
+
+def report_of(model: Any, rows: Rows, name: str) -> Any:
+    """The page of a model; ``rows.tables`` may be none."""
+    about = rows.about
+    source = ", ".join(rows.tables) if rows.tables else str(about.get("table", name))
+    shared = {
+        "source": source,
+        "facts": _facts(about, name),
+        "notes": [str(text) for text in about.get("warnings", [])],
+        "command": str(about.get("line", "")),
+    }
+    kind = kind_of(model)
+    if kind == "imputer":
+        return _imputer(model, rows, shared)
+    if kind == "pairs":
+        return _pairs(model, rows, shared)
+    if kind == "reducer":
+        return _reducer(model, rows, shared)
+    return _dictionary(model, rows, shared)
+
+
+def _facts(about: Mapping[str, Any], name: str) -> dict[str, Any]:
+    told = {"model": name, "fitted on": about.get("table"), "rows of the fit": about.get("rows")}
+    told["response taken as"] = about.get("response_taken_as")
+    told["seed"] = about.get("seed")
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+    from ..report._reduction import reduction_report
+    from ._table import refuse_unfit
+
+    about = rows.about
+    X, y = None, None
+    if rows.tables:
+        X, others = rows.read(more=about.get("responses", []))
+        refuse_unfit(X)
+        there = [name for name in about.get("responses", []) if name in others]
+        if there and others[there].notna().all(axis=None):
+            y = others[there[0]] if len(there) == 1 else others[there]
+    return reduction_report(
+        model,
+        X,
+        y,
+        quality=about.get("quality"),
+        rank_test=about.get("rank_test"),
+        seed=int(about.get("seed", 0)),
+        **shared,
+    )
+
+
+def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+    from ..report._imputation import imputation_report
+    from .impute import summary_of
+
+    quality = rows.about.get("hidden_cells")
+    if not rows.tables:
+        return imputation_report(model, quality=quality, **shared)
+    X = read_gaps(model, rows)[1]
+    level = 0.95 if quality is None else float(quality["level"])
+    lower, upper = model.interval(X, level)
+    summary = summary_of(model, X, lower, upper, level)
+    return imputation_report(
+        model,
+        X,
+        summary=summary,
+        filled=model.transform(X),
+        lower=lower,
+        upper=upper,
+        quality=quality,
+        **shared,
+    )
+
+
+def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+    from ..report._atoms import atoms_report
+    from ._atoms_fit import encoded_names, scores_of
+
+    about = rows.about
+    label = str(about.get("label", "y"))
+    scores, held_out = about.get("scores"), int(about.get("held_out", 0))
+    encoder, atoms, names, worded = None, model, None, False
+    if hasattr(model, "steps"):
+        encoder, atoms = model[:-1], model.steps[-1][1]
+        first, more = encoded_names(model.steps[0][1])
+        names, worded = [*first, *more], bool(about.get("texts"))
+    frame = X = None
+    if rows.tables:
+        frame, others = rows.read(more=[label])
+        X = frame if encoder is None else encoder.transform(frame)
+        if label in others and hasattr(model, "predict_proba") and others[label].notna().all():
+            y = others[label].astype(model.classes_.dtype).to_numpy()
+            found = scores_of(y, model.predict(frame), model.predict_proba(frame), model.classes_)
+            scores, held_out = (
+                {"supervised dictionary, these rows": found, **(scores or {})},
+                held_out or len(y),
+            )
+    return atoms_report(
+        atoms,
+        X,
+        frame,
+        label=label,
+        names=names,
+        words=worded,
+        scores=scores,
+        held_out=held_out,
+        rows=about.get("fitted"),
+        **shared,
+    )
+
+
+def _pairs(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    from ..report._partners import partners_report
+    from .pairs import settings_of
+
+    about = rows.about
+    wanted = left_entities(rows) if rows.tables else None
+    quality = about.get("held_out")
+    return partners_report(
+        model,
+        model.rank(wanted, k=min(_TOP, model.Y_.shape[1])),
+        shape=model.Y_.shape,
+        links=int(model.Y_.nnz),
+        settings=settings_of(model),
+        tables={rows.tables[0]: wanted} if rows.tables else None,
+        wanted=wanted,
+        quality=pd.DataFrame(quality) if quality else None,
+        **shared,
+    )
