@@ -41,6 +41,7 @@ exclude_patterns = [
 templates_path = ["_templates"]
 root_doc = "index"
 highlight_language = "none"
+default_role = "literal"
 nitpicky = False
 
 # ---------------------------------------------------------------------- pages

@@ -246,10 +246,7 @@ def fit_copula(
     groups: Sequence[slice] = (),
     tick: Callable[[], None] = lambda: None,
 ) -> CopulaModel:
-    """The copula of some rows; ``n_components`` None finds the rank.
-
-    ``groups`` are columns that are levels of one nominal column each.
-    """
+    """The copula of some rows; ``n_components`` None finds the rank. ``groups`` are columns that are levels of one nominal column each."""
     chain, cells = marginals.chain, marginals.cells
     p = len(cells)
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
