@@ -51,7 +51,7 @@ def test_a_packed_block_opens_as_it_was():
     X = table()
     state = state_of(X)
     block = start_sites(training_block(X, state.chain, np.arange(1.0, 701.0)), state)
-    hidden, _ = hide_cells(block, 0.2, fresh)
+    hidden, _ = hide_cells(block, 0.2, (), fresh)
     for each in (block, hidden):
         small = packed(each)
         assert isinstance(small, Packed)
