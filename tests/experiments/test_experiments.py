@@ -164,6 +164,9 @@ def test_a_bar_with_the_time_left_comes_after_a_while(monkeypatch, delay, seen):
         time.sleep(0.3)
     text = screen.getvalue()
     assert [word in text for word in ("fitting", "counting", "50%", "left")] == [seen] * 4
+    for _ in range(100):  # the thread that draws is told to stop, not waited for
+        if threading.active_count() > threads:
+            time.sleep(0.02)
     assert threading.active_count() <= threads
 
 
