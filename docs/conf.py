@@ -29,10 +29,19 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "images", "conftest.py", "gallery/*.py", "gallery/*.ipynb", "gallery/*.md5"]
+exclude_patterns = [
+    "_build",
+    "images",
+    "conftest.py",
+    "links.py",
+    "gallery/*.py",
+    "gallery/*.ipynb",
+    "gallery/*.md5",
+]
 templates_path = ["_templates"]
 root_doc = "index"
 highlight_language = "none"
+default_role = "literal"
 nitpicky = False
 
 # ---------------------------------------------------------------------- pages
@@ -90,10 +99,6 @@ sphinx_gallery_conf = {
     "min_reported_time": 0,
     "write_computation_times": False,
 }
-
-# ---------------------------------------------------------------------- links
-
-linkcheck_ignore = [r"https?://"]  # only links between these pages can be followed without a network
 
 
 def mathml(formula: str, block: bool) -> str:

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,21 @@ def test_included_parts_are_there(page):
         included = (page.parent / file).read_text()
         assert included.count(start) == included.count(end) == 1, start
         assert included.index(start) < included.index(end)
+
+
+def test_broken_links_of_built_pages_are_found(tmp_path, capsys):
+    check = runpy.run_path(str(DOCS / "links.py"))["main"]
+    (tmp_path / "a.html").write_text(
+        '<a id="top" href="b.html#here">b</a><a href="#top">a</a><a href="https://x.org">x</a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"><a href="a.html">a</a></p>')
+    assert check(tmp_path) == 0
+    assert "2 pages, 3 links between them, 0 broken; 1 to other sites" in capsys.readouterr().out
+    (tmp_path / "c.html").write_text('<img src="gone.png"><a href="b.html#there">b</a>')
+    runpy.run_path(str(DOCS / "links.py"))["main"](tmp_path)
+    assert "c.html: gone.png: no such file" in (said := capsys.readouterr().out)
+    assert "c.html: b.html#there: no such anchor" in said
+    assert runpy.run_path(str(DOCS / "links.py"))["main"](tmp_path) == 1
 
 
 def test_pictures_are_small_and_shown():

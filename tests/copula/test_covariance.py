@@ -213,7 +213,7 @@ def test_few_factors_stay_where_they_are_right():
     wrong = [np.abs(m.transform(X) - Z)[gone].mean() for m in (factors, auto)]
     assert wrong[1] < 1.01 * wrong[0]
     given = CopulaImputer(2, nonlinear=False, random_state=0).fit(X)
-    assert given._point is given._model  # factors that are asked for predict
+    assert given._point.factors is given._model.factors  # those that are asked for predict
 
 
 def test_rows_are_predicted_by_themselves_and_weights_count_rows():

@@ -125,7 +125,7 @@ def test_which_cells_are_hidden_depends_on_their_row_alone():
 
 def test_hidden_cells_and_the_rest_are_all():
     block, _ = block_of(mixed())
-    kept, _ = hide_cells(block, 0.3, Work())
+    kept, _ = hide_cells(block, 0.3, (), Work())
     assert sorted(cells_of(kept) + cells_of(kept.held)) == cells_of(block)
     assert len(kept.exact) + len(kept.censored) == len(kept.rows.row)
     for part in (kept, kept.held):
@@ -139,7 +139,7 @@ def test_likelihood_of_hidden_cells_is_that_of_the_normal_law(weighted):
     X, _, W = low_rank(40, 6, 2)
     chain = build_chain(distinct_values(X), ["continuous"] * 6)
     weight = np.arange(1.0, 41.0) if weighted else None
-    block, _ = hide_cells(training_block(X, chain, weight), 0.3, Work())
+    block, _ = hide_cells(training_block(X, chain, weight), 0.3, (), Work())
     state = State(Factors(W, np.zeros((6, 2, 2)), np.full(6, 0.3)), chain)
     Z = np.full(X.shape, np.nan)
     whole = training_block(X, chain)

@@ -117,16 +117,19 @@ def test_rivals_are_the_estimators():
     train, test = module.partition(120, 0, 0)
     memory = rivals.Memory(study.A, study.B, study.Y)
     Y = study.Y[train]
-    scores = rivals.two_step(memory, train, test, (0.7, 2.0, 0.5, 0.5))
     K, L = (memory.kernel(side, h).astype(float) for side, h in (("left", 0.7), ("right", 0.5)))
-    fitted = KernelPairRegressor(metric="precomputed", alpha=(2.0, 0.5)).fit(K[np.ix_(train, train)], L, Y)
-    np.testing.assert_allclose(scores, fitted.predict(K[np.ix_(test, train)]), rtol=1e-3, atol=1e-5)
-    joint = rivals.joint_ridge(memory, train, test, (0.7, 2.0, 0.5, 0.5, 3, 0.1))
-    model = KernelPairRegressor(
-        bandwidth=(0.7, 0.5), alpha=(2.0, 0.5), reduction="joint", n_components=3, shrinkage=0.1
-    ).fit(study.A[train], study.B, Y)
-    # the unit of the width is the median distance of all diseases there, of the training ones here
-    assert np.corrcoef(joint.ravel(), model.predict(study.A[test]).ravel())[0, 1] > 0.999
+    for positive in (False, True):
+        scores = rivals.two_step(memory, train, test, (0.7, 2.0, 0.5, 0.5, positive))
+        fitted = KernelPairRegressor(metric="precomputed", alpha=(2.0, 0.5), positive=positive)
+        fitted.fit(K[np.ix_(train, train)], L, Y)
+        np.testing.assert_allclose(scores, fitted.predict(K[np.ix_(test, train)]), rtol=1e-3, atol=1e-5)
+        joint = rivals.joint_ridge(memory, train, test, (0.7, 2.0, 0.5, 0.5, 3, 0.1, positive))
+        given = {"bandwidth": (0.7, 0.5), "alpha": (2.0, 0.5), "positive": positive, "shrinkage": 0.1}
+        model = KernelPairRegressor(reduction="joint", n_components=3, **given).fit(
+            study.A[train], study.B, Y
+        )
+        # the unit of the width is the median distance of all diseases there, of the training ones here
+        assert np.corrcoef(joint.ravel(), model.predict(study.A[test]).ravel())[0, 1] > 0.999
     k = K[np.ix_(test, train)]
     for share in (0.0, 0.5):
         P = profile_kernel(sparse.csr_array(Y.T), np.arange(110), np.arange(110))

@@ -481,3 +481,14 @@ def test_rivals_by_hand():
         for i in range(len(one)):  # each row is its ridge regression
             gram = other.T @ (other * W[i][:, None]) + 0.3 * np.eye(2)
             np.testing.assert_allclose(one[i], np.linalg.solve(gram, other.T @ (W[i] * table[i])), atol=1e-5)
+
+
+def test_ways_are_judged_on_other_folds_than_their_settings_were_tuned_by():
+    A, B, Y, _ = make_pairs(80, 60, 6, 2, rng=0)
+    for target in ("new-left", "new-both"):
+        choice = KernelPairRegressor(target, n_top=10).fit(A, B, Y)._choice
+        joint, tried = choice.ways[1]
+        assert joint.reduction == "joint"
+        best = tried.best()
+        assert best in choice.judged[1].entities
+        assert choice.judged[1].score(best) != tried.score(best)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io as streams
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..io._arrow_text import arrow_text
 from ..io._source import Source, kind_of, open_sources
 from ..io._tables import check_encoding, read_arrow, read_sources
 from ..io._text import layout_of
@@ -167,71 +168,103 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
     seen = text.dropna()
     if seen.empty:
         return text.astype(np.float64)
-    if truth and seen.isin(list(_TRUTH)).all():
+    if truth and _all(seen, lambda cells: cells.isin(list(_TRUTH))):
         return text.map(_TRUTH).astype("boolean")
-    if seen.str.fullmatch(_DATE).all():
+    if _all(seen, lambda cells: cells.str.fullmatch(_DATE)):
         dates = pd.to_datetime(text, errors="coerce", format="ISO8601")
         return text if dates.isna().sum() > text.isna().sum() else dates
-    there = text.notna().to_numpy()
-    if not _all_whole(seen) and (found := _floats(seen)) is not None:
-        numbers = np.full(len(text), np.nan)
-        numbers[there] = found
-        return pd.Series(numbers, index=text.index, name=text.name)
+    whole = _all(seen, lambda cells: cells.str.fullmatch(_WHOLE))
+    if not whole and (found := _floats(text)) is not None:
+        return pd.Series(found, index=text.index, name=text.name)
     if pd.to_numeric(seen, errors="coerce").isna().any():
         return text
-    cells = seen.to_numpy(dtype=object)
-    if _all_whole(seen) and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
-        whole = np.zeros(len(text), dtype=np.int64)
-        whole[there] = cells.astype(np.int64)
-        return pd.Series(pd.arrays.IntegerArray(whole, ~there), index=text.index, name=text.name)
-    numbers = np.full(len(text), np.nan)
-    numbers[there] = cells.astype(np.float64)
-    return pd.Series(numbers, index=text.index, name=text.name)
+    cells, there = seen.to_numpy(dtype=object), text.notna().to_numpy()
+    if whole and all(-(2**63) <= int(cell) < 2**63 for cell in cells):
+        numbers = np.zeros(len(text), dtype=np.int64)
+        numbers[there] = cells.astype(np.int64)
+        return pd.Series(pd.arrays.IntegerArray(numbers, ~there), index=text.index, name=text.name)
+    floats = np.full(len(text), np.nan)
+    floats[there] = cells.astype(np.float64)
+    return pd.Series(floats, index=text.index, name=text.name)
+
+
+def _all(cells: Any, fits: Callable[[Any], Any]) -> bool:
+    """Whether all cells fit; the first few often tell."""
+    return bool(fits(cells.iloc[:100]).all() and (len(cells) <= 100 or fits(cells).all()))
 
 
 def _floats(text: Any) -> Any:
-    """Cells as floats, rounded as Python does; None where one is not spelled as Arrow has it, which the slow way decides."""
+    """Cells as floats, rounded as Python does, gaps NaN; None where one is not spelled as Arrow has it, which the slow way decides."""
     import pyarrow as pa
 
+    cells = arrow_text(text)
     try:
-        numbers = (
-            pa.array(text, type=pa.string(), from_pandas=True)
-            .cast(pa.float64())
-            .to_numpy(zero_copy_only=False)
-        )
+        numbers = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         return None
-    return None if np.isnan(numbers).any() else numbers
-
-
-def _all_whole(text: Any) -> bool:
-    """Whether all cells are whole numbers; the first few often tell."""
-    return bool(text.iloc[:100].str.fullmatch(_WHOLE).all() and text.str.fullmatch(_WHOLE).all())
+    return np.array(numbers) if np.count_nonzero(np.isnan(numbers)) == cells.null_count else None
 
 
 def _spelled(values: Any, text: Any, new: Any) -> Any:
     """Cells as text: observed ones as they are, others as the same value is written elsewhere in the column."""
+    import pyarrow as pa
+    from pyarrow import compute
+
     gaps = values.isna().to_numpy()
+    words = _written(values, text, new[gaps])
+    if getattr(text.dtype, "storage", "") == "pyarrow":
+        return text.dtype.__from_arrow__(compute.replace_with_mask(arrow_text(text), pa.array(gaps), words))
     out = text.to_numpy(dtype=object).copy()
-    if values.dtype == new.dtype == np.float64:  # few of the new ones are elsewhere in the column
-        fresh = new.to_numpy()[gaps]
-        there = ~gaps & np.isin(values.to_numpy(), fresh)
-        seen, written, cells = values.to_numpy()[there].tolist(), out[there], fresh.tolist()
-    else:
-        seen, written = values.to_numpy(dtype=object)[~gaps], out[~gaps]
-        cells = new.to_numpy(dtype=object)[gaps]
-    known = dict(zip(seen[::-1], written[::-1], strict=True))
-    lost = new.isna().to_numpy()[gaps]
-    out[gaps & new.isna().to_numpy()] = None
-    gaps = gaps & new.notna().to_numpy()
-    if new.dtype.kind == "M":
-        between = next((cell[10] for cell in written if len(cell) > 10), "")
-        shown = [day.isoformat(sep=between or " ") for day in new[gaps]]
-        out[gaps] = shown if between else [day[:10] for day in shown]
-    else:
-        filled = [cell for cell, gone in zip(cells, lost, strict=True) if not gone]
-        out[gaps] = [known.get(value, str(value)) for value in filled]
+    out[gaps] = words.to_numpy(zero_copy_only=False)
     return out
+
+
+def _written(old: Any, text: Any, new: Any) -> Any:
+    """New cells as an Arrow array of text, null where they are gaps; numbers and levels as ``text`` first has them."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if new.dtype.kind == "M":
+        between = next((cell[10] for cell in text.dropna() if len(cell) > 10), "")
+        days = [day.isoformat(sep=between or " ") for day in new.dropna()]
+        words = days if between else [day[:10] for day in days]
+        at = np.cumsum(new.notna()) - 1
+        return pa.array(words, pa.large_string()).take(pa.array(at, mask=new.isna()))
+    place, values = None, new
+    if new.dtype != np.float64:
+        place, values = pd.factorize(new)
+    words = shortest(values.to_numpy()) if place is None else pa.array(map(str, values), pa.large_string())
+    same = old.isin(values) & old.notna()
+    if same.any():
+        first = ~old[same].duplicated()
+        known = dict(zip(old[same][first], text[same][first], strict=True))
+        again = np.asarray(values.isin(list(known)))
+        spelled = pa.array([known[value] for value in values[again]], pa.large_string())
+        words = compute.replace_with_mask(words, pa.array(again), spelled)
+    return words if place is None else words.take(pa.array(place, mask=place < 0))
+
+
+def shortest(values: Any) -> Any:
+    """Floats as Python spells them, an Arrow array, null of NaN; Arrow does so alike for fractions that are neither large nor small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.cli._cells import shortest
+    >>> shortest(np.array([0.5, 3.0, 1e-7])).to_pylist()
+    ['0.5', '3.0', '1e-07']
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    size = np.abs(values)
+    other = (size < 1e-4) | (size >= 1e9) | (values == np.rint(values))
+    words = pa.array(values, from_pandas=True).cast(pa.large_string())
+    if not other.any():
+        return words
+    spelled = pa.array(list(map(str, values[other].tolist())), pa.large_string())
+    return compute.replace_with_mask(words, pa.array(other), spelled)
 
 
 # ---------------------------------------------------------------------- kinds

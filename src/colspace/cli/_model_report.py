@@ -70,7 +70,7 @@ def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     X = read_gaps(model, rows)[1]
     level = 0.95 if quality is None else float(quality["level"])
     lower, upper = model.interval(X, level)
-    summary = summary_of(model, X, lower, upper, level)
+    summary = summary_of(model, X, X, lower, upper, level)
     return imputation_report(
         model,
         X,

@@ -28,6 +28,10 @@ from ._options import (
 from ._words import in_options, warnings_on_stderr
 
 _MOST = 40  # columns in the summary
+_ROWS, _GAPS = (
+    20_000,
+    100,
+)  # of a larger table, that reliability and width in it are taken from; gaps of a column, at least
 
 _DROP = {
     "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
@@ -190,7 +194,7 @@ def command(
             cells = cells.with_gaps(marks, columns)
     cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
     kinds = fit_levels(kinds, cells)
-    X = cells.values[columns]
+    X = cells.values[columns].copy()  # in one piece
     refuse_mixtures(X, kinds)
     with_gaps = [name for name in X if X[name].isna().any()]
     ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if intervals else []
@@ -210,13 +214,15 @@ def command(
         clip=clip,
         max_iter=max_iter,
         random_state=seed,
+        n_jobs=-1,
         verbose=not quiet,
     )
     with _warnings_in_words() as notes, step("fitting"):
         imputer.fit(X).set_params(verbose=False)
-    lower, upper = imputer.interval(X, level)
     used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
     whole = imputer.transform(X)
+    part = X if intervals or report is not None else some_rows(X, seed)
+    lower, upper = imputer.interval(part, level)
     if draws is None:
         filled = cells.filled(whole[used], as_text=as_text)
         for name in [name for name in with_gaps if name in used] if intervals else ():
@@ -228,7 +234,7 @@ def command(
             for target, drawn in zip(targets, imputer.sample(X, draws, random_state=seed), strict=True):
                 write_table(cells.filled(drawn[used], as_text=as_text), target)
                 advance()
-    summary = summary_of(imputer, X, lower, upper, level)
+    summary = summary_of(imputer, X, part, lower, upper, level)
     if check:
         from ..quality import check_imputation
 
@@ -237,6 +243,7 @@ def command(
     if model is not None:
         from ..io import save
 
+        imputer.set_params(n_jobs=None)
         save(imputer, model, about=_about(summary, joined.about(), seed, notes))
     if report is not None:
         from ..report import write_report
@@ -298,20 +305,34 @@ def targets_of(out: str, draws: int | None, intervals: bool) -> list[str]:
 # ---------------------------------------------------------------------- what was filled
 
 
-def summary_of(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
-    """The numbers of the summary."""
+def some_rows(X: Any, seed: int) -> Any:
+    """The rows that the summary looks at: of many a sample, with the first gaps of columns that have few in it."""
     import numpy as np
 
-    reliability = model.reliability(X, measure="variance")
+    if len(X) <= _ROWS:
+        return X
+    chosen = np.zeros(len(X), dtype=bool)
+    chosen[np.random.default_rng(seed).choice(len(X), _ROWS, replace=False)] = True
+    gone = X.isna().to_numpy()
+    for column in gone.T[gone[chosen].sum(axis=0) < _GAPS]:
+        chosen[np.flatnonzero(column)[:_GAPS]] = True
+    return X[chosen]
+
+
+def summary_of(model: Any, X: Any, part: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
+    """The numbers of the summary; reliability and width from ``part`` of the rows, which ``lower`` and ``upper`` are of."""
+    import numpy as np
+
+    reliability = model.reliability(part, measure="variance")
     rows = []
     for name, kind in zip(X, model.kinds_, strict=True):
         gaps = X[name].isna().to_numpy()
         if not gaps.any() or kind == "id":
             continue
-        width = np.nan
+        here, width = part[name].isna().to_numpy(), np.nan
         if kind not in ("ordinal", "binary", "nominal", "constant"):
             ends = np.quantile(_floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
-            found = (_floats(upper[name]) - _floats(lower[name]))[gaps]
+            found = (_floats(upper[name]) - _floats(lower[name]))[here]
             width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
         rows.append(
             {
@@ -319,7 +340,7 @@ def summary_of(model: Any, X: Any, lower: Any, upper: Any, level: float) -> dict
                 "kind": kind,
                 "gaps": int(gaps.sum()),
                 "share": float(gaps.mean()),
-                "reliability": np.nan if kind == "constant" else float(reliability[name][gaps].mean()),
+                "reliability": np.nan if kind == "constant" else float(reliability[name][here].mean()),
                 "width": width,
             }
         )

@@ -398,33 +398,12 @@ def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
     """Held-out quality, free from the tuning: by the formulas of kernel ridge, or by fits to thirds of the entities."""
     if hasattr(estimator, "held_out_quality"):
         return estimator.held_out_quality(k)
-    if estimator.metric == "precomputed" or mask is not None:
-        return None
     import pandas as pd
-    from sklearn.base import clone
 
-    from ..metrics import average_precision_by_entity, recall_at_k
-    from ..pairs import HeldOutEntities, PairTable
+    from ..pairs._refit_quality import refit_quality
 
-    found: dict[str, list[tuple[float, float]]] = {}
-    for train, test in HeldOutEntities(3, random_state=0).split(PairTable(A, B, Y)):
-        scores = (
-            clone(estimator).set_params(calibrate=False).fit(A.iloc[train], B, Y[train]).predict(A.iloc[test])
-        )
-        popular = Y[train].sum(axis=0)
-        for name, each in (("joint reduction", scores.to_numpy()), ("popularity", [popular] * len(test))):
-            pair = recall_at_k(Y[test], each, k), average_precision_by_entity(Y[test], each)
-            found.setdefault(name, []).append((float(pair[0]), float(pair[1])))
-    return pd.DataFrame(
-        [
-            {
-                "method": name,
-                "recall": sum(p[0] for p in values) / 3,
-                "average precision": sum(p[1] for p in values) / 3,
-            }
-            for name, values in found.items()
-        ]
-    )
+    found = refit_quality(estimator, A, B, Y, mask, k)
+    return pd.DataFrame(found) if found else None
 
 
 def _print_report(

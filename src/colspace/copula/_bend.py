@@ -33,19 +33,26 @@ def may_bend(nonlinear: bool | str, method: str, rows: Any) -> bool:
 
 
 def bent(
-    rows: LocalRows | DaskRows, model: CopulaModel, random_state: Any, *, screen: bool, apart: Any = None
-) -> CopulaModel:
-    """The model with corrections; as it is where ``screen`` finds nothing that bends, or nothing pays.
+    rows: LocalRows | DaskRows,
+    model: CopulaModel,
+    random_state: Any,
+    *,
+    screen: bool,
+    apart: Any = None,
+    levels: Any = None,
+) -> tuple[CopulaModel, bool]:
+    """The model with corrections, as it is where nothing pays; and whether they were looked for, or ``screen`` has found that nothing bends.
 
-    Columns ``apart`` are not corrected.
+    Columns ``apart`` are not tested, ``levels`` (None: those) not corrected.
     """
     if not isinstance(rows, LocalRows) or len(model.columns) < 2:
-        return model
+        return model, False
     rng = generator(random_state)  # of its own: what the fit has drawn stays as it is
     X, weight = distinct_rows(*sampled(rows.X, rows.weight, rng))
     if screen and not screen_table(X, model, weight, rng, apart).curved:
-        return model
-    return replace(model, curved=learn_curved(X, model, weight, rng, apart))
+        return model, False
+    left_out = apart if levels is None else levels
+    return replace(model, curved=learn_curved(X, model, weight, rng, left_out, wide=apart is not None)), True
 
 
 def sampled(X: Array, weight: Array | None, rng: np.random.Generator) -> tuple[Array, Array | None]:

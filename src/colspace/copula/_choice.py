@@ -12,11 +12,11 @@ from scipy.special import ndtri
 from ._covariance import Cells, Normal, cells_of, correlation, fit_normal, row_laws
 from ._em import iterate
 from ._encode import training_block
-from ._estep import Array, Factors, Rows, Take
+from ._estep import Array, Factors, Take
 from ._fit import CopulaModel
 from ._marginals import Chain
 from ._passes import LocalRows, Passes
-from ._rank import chosen, some_cells
+from ._rank import chosen, some_cells, together
 from ._step import Block, State, exact_z, start_sites, step
 from ._truncated import log_mass
 
@@ -88,7 +88,7 @@ def best_mixture(
     if float(whole.weight[block.rows.row[gone]].sum()) >= FEWEST:
         kept, held = some_cells(block, ~gone), some_cells(block, gone)
         told = Held.of(held, chain)
-        R = factor_correlation(warm_factors(kept, model, tol))
+        R = factor_correlation(warm_state(Passes([kept]), model, tol).factors)
         cells, full = fit_normal(
             block_cells(kept, chain), Normal(np.zeros(p), R), R, p, two_valued(chain), change
         )
@@ -106,33 +106,25 @@ def best_mixture(
     return Mixture(share, full, wider)
 
 
-def together(rows: Rows, gone: Any, groups: Sequence[slice]) -> Any:
-    """Cells to hide, those of a group as its first column says."""
-    gone = gone.copy()
-    for group in groups:
-        hidden = np.zeros(rows.n, dtype=bool)
-        hidden[rows.row[gone & (rows.column == group.start)]] = True
-        own = (rows.column >= group.start) & (rows.column < group.stop)
-        gone[own] = hidden[rows.row[own]]
-    return gone
-
-
-def warm_factors(block: Block, model: CopulaModel, tol: float) -> Factors:
-    """The factors fitted to some of the cells, from where they are; g stays, since a level may have lost all its cells."""
-    chain = replace(model.state.chain, cut=np.zeros_like(model.state.chain.cut))
+def warm_state(
+    passes: Passes, model: CopulaModel, tol: float, *, common: bool = False, cuts: bool = False
+) -> State:
+    """The factors fitted to some of the cells, from where they are; g stays, or only its ``cuts`` move."""
+    chain = model.state.chain
+    if not cuts:
+        chain = replace(chain, cut=np.zeros_like(chain.cut))
     state = State(model.factors, chain)
-    passes = Passes([block])
     passes.update(_restart, state)
     state, _ = iterate(
         lambda s, knots: passes.update(step, s, knots),
         state,
         None,
-        common=False,
+        common=common,
         tol=_LOOSER * tol,
         max_iter=_ITERATIONS,
         tick=lambda: None,
     )
-    return state.factors
+    return state
 
 
 def _restart(block: Block, state: State, take: Take) -> tuple[Block, int]:

@@ -21,6 +21,7 @@ from ._table import Layout
 
 MOST_OWN = 50  # levels with a latent column of their own, at most
 FEWEST = 3  # cells of such a level, at least
+MOST_STEPS = 10  # levels in order, up to which a forest may tell them one by one
 
 
 class LeftOutWarning(UserWarning):
@@ -32,7 +33,7 @@ class Group:
     """A nominal column: its levels (in the table of floats) fall into classes, each of one level but the last, of the rare ones.
 
     ``kind[l]`` is the class of level l, ``share[l]`` its part of the cells of that class. Three classes or more have a latent column each,
-    from ``start`` on in the model; two have one, of the second.
+    from ``start`` on in the model; two have one, of the second. ``direct``: levels in order, which one column of the model holds itself.
     """
 
     column: int
@@ -41,6 +42,7 @@ class Group:
     kind: Index
     share: Array
     count: Array
+    direct: bool = False
 
     @property
     def classes(self) -> int:
@@ -50,7 +52,7 @@ class Group:
     @property
     def width(self) -> int:
         """Number of latent columns."""
-        return self.classes if self.classes > 2 else self.classes - 1
+        return self.classes if self.classes > 2 and not self.direct else min(self.classes - 1, 1)
 
     @property
     def latents(self) -> slice:
@@ -60,6 +62,10 @@ class Group:
     def classes_of(self, x: Array) -> Index:
         """Class of every cell that is there."""
         return self.kind[np.searchsorted(self.levels, x)]
+
+    def latent_cells(self, x: Array) -> Array:
+        """Cells as the model's columns hold them."""
+        return x[:, None] if self.direct else self.indicators(x)
 
     def indicators(self, x: Array) -> Array:
         """Cells as columns of 0 and 1, NaN where nothing is there."""
@@ -86,11 +92,19 @@ def group_of(column: int, start: int, distinct: Distinct) -> Group:
     return Group(column, start, distinct.values, kind, counts / count[kind], count)
 
 
+def steps_of(column: int, start: int, distinct: Distinct) -> Group:
+    """A column of levels in order."""
+    counts = distinct.counts.astype(np.float64)
+    every = np.arange(len(counts))
+    return Group(column, start, distinct.values, every, np.ones(len(counts)), counts, direct=True)
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns are in the model as they are (``direct``, at ``place`` of its columns), as groups, or not at all.
 
-    ``latents`` says of which column each row of the loadings is, ``active`` which of them the model has, constants not.
+    ``latents`` says of which column each row of the loadings is, ``active`` which of them the model has, constants not. ``steps`` are columns of
+    few levels in order, which are direct, and ``texts`` those that hold words.
     """
 
     kinds: tuple[str, ...]
@@ -99,6 +113,8 @@ class Columns:
     groups: tuple[Group, ...]
     latents: Index
     active: NDArray[np.bool_]
+    steps: tuple[Group, ...] = ()
+    texts: tuple[int, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -110,6 +126,20 @@ class Columns:
         """Which columns of the model are levels of a group."""
         out = np.ones(int(self.active.sum()), dtype=bool)
         out[self.place] = False
+        return out
+
+    @property
+    def two_words(self) -> tuple[Group, ...]:
+        """Columns of two values that are words."""
+        return tuple(group for group in self.steps if group.column in self.texts and group.classes == 2)
+
+    @property
+    def apart(self) -> NDArray[np.bool_] | None:
+        """Columns of the model that are words or few levels, or None where there are none."""
+        if not self.groups and not self.steps:
+            return None
+        out = self.grouped.copy()
+        out[[group.start for group in self.steps]] = True
         return out
 
     @property
@@ -152,11 +182,16 @@ class Columns:
         return [items[j] for j in self.latents[self.active]]
 
 
-def columns_of(kinds: tuple[str, ...], distinct: Sequence[Distinct]) -> Columns:
-    """Where the columns of a table are in the model."""
+def columns_of(
+    kinds: tuple[str, ...], distinct: Sequence[Distinct], words: Sequence[bool] | None = None
+) -> Columns:
+    """Where the columns of a table are in the model; ``words`` says which hold words."""
     direct, place, groups, latents, active = [], [], [], [], []
+    steps = []
     at = 0
     for j, kind in enumerate(kinds):
+        if kind in ("binary", "ordinal") and len(distinct[j].values) <= MOST_STEPS:
+            steps.append(steps_of(j, at, distinct[j]))
         if kind == NOMINAL:
             groups.append(group_of(j, at, distinct[j]))
             width = groups[-1].width
@@ -169,7 +204,10 @@ def columns_of(kinds: tuple[str, ...], distinct: Sequence[Distinct]) -> Columns:
         active += [width > 0] * rows
         at += width
     index = [np.array(part, dtype=np.intp) for part in (direct, place, latents)]
-    return Columns(kinds, index[0], index[1], tuple(groups), index[2], np.array(active, dtype=bool))
+    texts = () if words is None else tuple(map(int, np.flatnonzero(words)))
+    return Columns(
+        kinds, index[0], index[1], tuple(groups), index[2], np.array(active, dtype=bool), tuple(steps), texts
+    )
 
 
 def model_columns(columns: Columns, distinct: Sequence[Distinct]) -> tuple[list[Distinct], list[str]]:

@@ -25,7 +25,8 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
-from ._forest import Forest, grow
+from ._forest import SPLITS, Forest, grow
+from ._lean import beside_median, lean_of
 from ._predict import Gaps, RowLaws, dense, latent_variance, plain_gaps, row_laws
 from ._residual_law import ResidualLaw, residual_law
 from ._step import level_means
@@ -34,10 +35,15 @@ from ._truncated import log_mass, truncated_moments
 LEARN = 10_000  # rows that forests learn from, at most
 LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, and over its standard error
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
+WIDE = 100  # columns that a split looks at where there are words, at most
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SPREAD_LEAF = 8  # cells whose spread is told together, at least
-_SWEEPS = 3  # of the sites of the other levels, once a cell is gone
+_SWEEPS, _MANY = (
+    3,
+    24,
+)  # of the sites of the other levels, once a cell is gone; factors beyond which one has to do
+_KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
 
@@ -67,7 +73,7 @@ class Bend:
     """Correction of one column: ``share`` of what the forest says of the other columns is added to the latent mean.
 
     Its residuals are ``scale`` times the copula's standard deviation wide (and times what ``spread`` says of the row), and have
-    the ``law`` (None: normal).
+    the ``law`` (None: normal). ``lean`` is how far the mean goes from the median to what that says.
     """
 
     column: int
@@ -77,6 +83,7 @@ class Bend:
     law: ResidualLaw | None
     error: float
     spread: Spread | None = None
+    lean: float = 1.0
 
     def width(self, sd: Array, table: Array, missing: Any) -> Array:
         """Standard deviations of the cells of some rows, filled, with gaps where ``missing``."""
@@ -97,6 +104,7 @@ class Curved:
         """Missing cells with corrected laws, column by column."""
         step = max(1, _AT_ONCE // max(X.shape[1], 1))
         last = self.last
+        plain = {} if model.lean is None else dict(enumerate(map(float, model.lean)))
         for a in range(0, X.shape[0], step):
             part = X[a : a + step]
             table, missing = observed_latents(part, model)
@@ -111,7 +119,8 @@ class Curved:
                 width, bend = np.zeros(0) if sd is None else sd[rows, j], last.get(j)
                 if bend is not None and sd is not None:
                     width = bend.width(width, table[rows], missing[rows])
-                yield Gaps(j, a + rows, table[rows, j], width, None if bend is None else bend.law)
+                law, lean = (None, plain.get(j, 1.0)) if bend is None else (bend.law, bend.lean)
+                yield Gaps(j, a + rows, table[rows, j], width, law, lean)
 
     @property
     def last(self) -> dict[int, Bend]:
@@ -222,7 +231,7 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
     part = Rows(len(at), rows.p, place[rows.row[kept]], rows.column[kept])
     tau, nu, level, noise = laws.tau[kept], laws.nu[kept], level[kept[on]], f.noise[rows.column[kept[on]]]
     chain = model.state.chain
-    for _ in range(_SWEEPS if len(on) else 0):
+    for _ in range((_SWEEPS if k <= _MANY else 1) if len(on) else 0):
         m, v = signal(part, q, f)
         centre, spread = cavity(m[on], v[on], tau[on], nu[on])
         law = censored_law(centre, spread, noise, chain.bounds, level, chain)
@@ -290,9 +299,18 @@ def hidden(laws: RowLaws, model: CopulaModel, cells: Index, table: Array, missin
 
 
 def learn_curved(
-    X: Any, model: CopulaModel, weight: Array | None, rng: np.random.Generator, apart: Any = None
+    X: Any,
+    model: CopulaModel,
+    weight: Array | None,
+    rng: np.random.Generator,
+    apart: Any = None,
+    *,
+    wide: bool = False,
 ) -> Curved | None:
-    """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none."""
+    """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none.
+
+    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all.
+    """
     p = X.shape[1]
     w = np.ones(len(X)) if weight is None else weight
     known = known_rows(X, model.state.chain, model.columns, model.labels)
@@ -305,16 +323,26 @@ def learn_curved(
     rounds: list[tuple[Bend, ...]] = []
     told: list[dict[int, Array]] = []
     start, error = np.full(p, np.nan), np.full(p, np.nan)
+    kept: dict[int, Hidden] = {}
+
+    def cell_of(j: int) -> Hidden:
+        if j in kept:
+            return kept[j]
+        found = hidden(laws, model, cells[j], table, missing, w)
+        if (len(kept) + 1) * table.size <= _KEPT:
+            kept[j] = found
+        return found
+
     for _ in range(ROUNDS if p > 1 else 0):
         bends, outside = [], {}
         for j in sorted(tried):
-            where = cells[j]
-            cell = hidden(laws, model, where, table, missing, w)
+            cell = cell_of(j)
             if not rounds:
                 start[j] = error[j] = float(np.average(misses(cell, model, cell.mean), weights=cell.weight))
             seen = refilled(cell, rounds, told, missing[cell.rows])
             before = cell.mean if not told else seen[:, j]
-            found = correct(cell, model, seen, before, MORE if rounds else LEAST_GAIN, rng)
+            least = MORE if rounds else LEAST_GAIN
+            found = correct(cell, model, seen, before, least, rng, WIDE if wide else SPLITS)
             if found is not None:
                 bend, outside[j] = found
                 bends.append(bend)
@@ -330,15 +358,20 @@ def learn_curved(
     gain = np.nan_to_num(1.0 - error / np.where(start > 0, start, 1.0))
     new = {}
     for j, bend in Curved(tuple(rounds), gain).last.items():
+        cell = cell_of(j)
+        gone = missing[cell.rows]
+        seen, width, better = refilled(cell, rounds, told, gone), bend.scale * cell.sd, bend
         if bend.law is not None:
-            cell = hidden(laws, model, cells[j], table, missing, w)
-            gone = missing[cell.rows]
-            new[id(bend)] = spread_out(cell, bend, refilled(cell, rounds, told, gone), gone, rng)
+            better, width = spread_out(cell, bend, seen, gone, rng)
+        off = beside_median(model.columns[j], seen[:, j], width, cell.x, better.law)
+        new[id(bend)] = replace(better, lean=lean_of(*off, cell.weight))
     return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
 
 
-def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator) -> Bend:
-    """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so.
+def spread_out(
+    cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator
+) -> tuple[Bend, Array]:
+    """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so; and these outside the bag.
 
     By the likelihood of a law of scale u, log u + e / u on average, that must fall by more than .02.
     """
@@ -347,7 +380,7 @@ def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.ran
     size = np.abs(off)
     mean = float(np.average(size, weights=w))
     if not mean > 0:
-        return bend
+        return bend, bend.scale * cell.sd
     grown = grow(features_of_spread(table, missing, j), size, w, rng, leaf=_SPREAD_LEAF)
     assert grown is not None
     forest, outside = grown
@@ -359,9 +392,10 @@ def spread_out(cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.ran
         if loss < least:
             best, least = spread, loss
     if best is None:
-        return bend
-    law, scale = residual_law(off / best.mixed(outside), w)
-    return replace(bend, law=law, scale=scale, spread=best)
+        return bend, bend.scale * cell.sd
+    u = best.mixed(outside)
+    law, scale = residual_law(off / u, w)
+    return replace(bend, law=law, scale=scale, spread=best), scale * u * cell.sd
 
 
 def refilled(
@@ -383,7 +417,13 @@ def misses(cell: Hidden, model: CopulaModel, mean: Array) -> Array:
 
 
 def correct(
-    cell: Hidden, model: CopulaModel, table: Array, before: Array, least: float, rng: np.random.Generator
+    cell: Hidden,
+    model: CopulaModel,
+    table: Array,
+    before: Array,
+    least: float,
+    rng: np.random.Generator,
+    splits: int = SPLITS,
 ) -> tuple[Bend, Array] | None:
     """A forest for one column if it pays outside the bag, and the means that it gives there."""
     r, w = cell.residual(), cell.weight
@@ -399,7 +439,8 @@ def correct(
         return float(w @ new) < (1.0 - 0.25 * least) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(np.delete(table, cell.column, axis=1), r, None if uniform else w, rng, worth)
+    features = np.delete(table, cell.column, axis=1)
+    grown = grow(features, r, None if uniform else w, rng, worth, splits=splits)
     if grown is None:
         return None
     forest, outside = grown

@@ -19,7 +19,7 @@ _PLAIN = 6  # iterations before steps are extrapolated
 _GROW = 4  # iterations before factors go
 _SLOW = 0.7  # ratio of changes that calls for an extrapolation
 _STRIDE = 16.0  # its reach, in steps
-_LOOSER = 4.0  # tolerance of rounds that others follow
+LOOSER = 4.0  # tolerance of rounds that others follow
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
 
 
@@ -221,7 +221,7 @@ def fit_ep(
     traces: list[Trace] = []
     loose = np.ones(len(cells))
     for left in range(rounds, -1, -1):
-        near = tol if not left else _LOOSER * tol  # knots move after it anyway
+        near = tol if not left else LOOSER * tol  # knots move after it anyway
         state, trace = iterate(run, state, some, common=common, tol=near, max_iter=max_iter, tick=tick)
         traces.append(trace)
         if left:

@@ -110,7 +110,7 @@ def _numbers(bits: int) -> Index:
     return found
 
 
-def _counting(n: int) -> Index:
+def counting(n: int) -> Index:
     """0, 1, ..., n - 1, in memory that all blocks share."""
     return _numbers(max(n, 1).bit_length())[:n]
 
@@ -133,7 +133,7 @@ def training_block(X: Any, chain: Chain, weight: Array | None = None) -> Block:
             node[rest], part[rest] = place(x[rest], chain.x[nodes])
             node[rest] += nodes.start
     exact, censored = (
-        _counting(cells) if not is_level.any() else np.flatnonzero(~is_level),
+        counting(cells) if not is_level.any() else np.flatnonzero(~is_level),
         np.flatnonzero(is_level),
     )
     none = np.zeros(len(censored))

@@ -21,6 +21,7 @@ Index = NDArray[np.intp]
 
 _AT_ONCE = 1 << 15  # entries of matrices that are inverted at once, or of 1,024 matrices
 THIN = 0.2  # share of observed cells under which products of tables stay sparse
+_HALVES = 12  # rows of matrices, above which one triangle of them is enough work
 _TILE = 1 << 17  # pairs that are formed at once
 _SCATTERED = 0.02  # share under which products of pairs are formed at these alone
 
@@ -122,7 +123,7 @@ class Rows:
     @property
     def dense(self) -> bool:
         """Whether tables of the cells are dense."""
-        return len(self.row) >= THIN * self.n * self.p
+        return len(self.column) >= THIN * self.n * self.p
 
     @cached_property
     def bounds(self) -> Index:
@@ -147,8 +148,8 @@ class Rows:
         self, left: Array, right: Array, take: Take = fresh, name: str = "pairs", *, single: bool = False
     ) -> Array:
         """left[row] . right[column] at the observed cells; ``single``: in half the digits, where few pairs are cells."""
-        out = take(name, len(self.row))
-        if len(self.row) >= _SCATTERED * self.n * self.p:
+        out = take(name, len(self.column))
+        if len(self.column) >= _SCATTERED * self.n * self.p:
             if not self.dense:
                 return self._tiled_pairs(left, right, np.float32 if single else np.float64, take, out)
             every = np.matmul(left, right.T, out=take("every pair", self.n, self.p))
@@ -212,24 +213,48 @@ def posterior_of(tau: Any, nu: Any, f: Factors, take: Take = fresh) -> Posterior
     for a in range(0, n, step):
         some = slice(a, min(a + step, n))
         size = some.stop - a
-        A, products = take("matrices", k, k, size), take("products", k, k, size)
+        A = take("matrices", k, k, size)
         for packed, r, c in zip(V, i, j, strict=True):
             A[r, c] = A[c, r] = packed[some]
             if r == c:
                 A[r, r] += 1.0
-        for c in range(k):
-            pivot = np.divide(1.0, A[c, c], out=take("pivot", size))
-            row = np.multiply(A[c], pivot, out=take("row", k, size))
-            np.negative(pivot, out=row[c])
-            np.multiply(A[c, :, None], row, out=products)
-            A -= products
-            A[c] = row
-            A[:, c] = row
-        np.negative(A, out=A)
+        (_inverted if k <= _HALVES else _inverted_by_halves)(A, take)
         for packed, r, c in zip(V, i, j, strict=True):
             packed[some] = A[r, c]
         np.einsum("ijn,jn->in", A, b[:, some], out=t[:, some])
     return Posterior(t.T, V.T)
+
+
+def _inverted(A: Array, take: Take) -> None:
+    """Inverses of symmetric matrices (k x k x n) in their place, by sweeps."""
+    k, _, size = A.shape
+    products = take("products", k, k, size)
+    for c in range(k):
+        pivot = np.divide(1.0, A[c, c], out=take("pivot", size))
+        row = np.multiply(A[c], pivot, out=take("row", k, size))
+        np.negative(pivot, out=row[c])
+        np.multiply(A[c, :, None], row, out=products)
+        A -= products
+        A[c] = row
+        A[:, c] = row
+    np.negative(A, out=A)
+
+
+def _inverted_by_halves(A: Array, take: Take) -> None:
+    """The same on one triangle: half of the products, in more calls."""
+    k, _, size = A.shape
+    column, products = take("column", k, size), take("half products", k, size)
+    for c in range(k):
+        column[:c], column[c:] = A[:c, c], A[c, c:]
+        pivot = np.divide(1.0, A[c, c], out=take("pivot", size))
+        row = np.multiply(column, pivot, out=take("row", k, size))
+        np.negative(pivot, out=row[c])
+        for r in range(k):
+            A[r, r:] -= np.multiply(row[r:], column[r], out=products[r:])
+        A[:c, c], A[c, c:] = row[:c], row[c:]
+    np.negative(A, out=A)
+    for r in range(1, k):
+        A[r, :r] = A[:r, r]
 
 
 def factor_sums(

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._random import generator
 from ..factor import eigh
-from ._em import Trace, fit_ep, noise_edge
+from ._em import LOOSER, Trace, fit_ep, iterate, noise_edge
 from ._estep import Array, Factors, Take
 from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
@@ -32,6 +32,7 @@ _SURE, _SMALLEST = (
 _GENEROUS_ROUNDS = 4
 _DETERMINED = 0.03  # noise of a column that others determine
 _COUNTED = 1000  # columns up to which rows that have both of two are counted
+ENOUGH = 420  # cells of a column, for each column, with which `noise_edge` is at its least
 _PRINCIPAL = 2  # rounds of principal factors
 
 
@@ -44,7 +45,8 @@ class CopulaModel:
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
     seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
-    ``wider`` how much wider its laws of a column's cells are than it says.
+    ``wider`` how much wider its laws of a column's cells are than it says. ``lean`` is how far a column's mean goes from its median
+    to what its law says.
     """
 
     state: State
@@ -62,11 +64,27 @@ class CopulaModel:
     bridge: Any = None
     joint: Array | None = None
     wider: Array | None = None
+    lean: Array | None = None
 
     @property
     def factors(self) -> Factors:
         """Loadings, their covariances and noise variances."""
         return self.state.factors
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """What a fit begins with: nodes of all columns and their cells; with ``values`` all that are distinct, for the published g."""
+
+    chain: Chain
+    cells: Array
+    values: tuple[Distinct, ...] | None = None
+
+
+def marginals_of(values: Sequence[Distinct], kinds: Sequence[str], method: str = "ep") -> Marginals:
+    """Nodes at their start; the distinct values themselves are only kept where the method needs them."""
+    cells = np.array([column.counts.sum() for column in values])
+    return Marginals(build_chain(values, kinds), cells, tuple(values) if method == "paper" else None)
 
 
 def most_factors(p: int) -> int:
@@ -171,7 +189,7 @@ def _pair_sums(block: Block, chain: Chain, take: Take) -> Array:
 def _pair_counts(block: Block, take: Take) -> Array:
     """Weights of the rows that have both of two columns."""
     rows = block.rows
-    one = take("one", len(rows.row))
+    one = take("one", len(rows.column))
     one.fill(1.0)
     seen = rows.table(one, take, "seen")
     each = seen if block.weight is None else rows.table(block.weight[rows.row], take, "each seen")
@@ -204,7 +222,7 @@ def signal_variance(values: Array, ratio: float) -> Array:
 def _size(block: Block, _: Take) -> Array:
     rows = block.rows
     if block.weight is None:
-        return np.array([rows.n, len(rows.row)], dtype=np.float64)
+        return np.array([rows.n, len(rows.column)], dtype=np.float64)
     return np.array([block.weight.sum(), block.weight[rows.row].sum()])
 
 
@@ -215,8 +233,7 @@ def _gram_times(block: Block, chain: Chain, basis: Array, take: Take) -> Array:
 
 def fit_copula(
     rows: LocalRows | DaskRows,
-    values: Sequence[Distinct],
-    kinds: Sequence[str],
+    marginals: Marginals,
     labels: Sequence[Hashable] | None = None,
     *,
     n_components: int | None,
@@ -226,17 +243,17 @@ def fit_copula(
     max_iter: int,
     rng: Any,
     start: Array | None = None,
+    groups: Sequence[slice] = (),
     tick: Callable[[], None] = lambda: None,
 ) -> CopulaModel:
-    """The copula of some rows; ``values`` are their distinct values by column, ``n_components`` None finds the rank."""
-    chain = build_chain(values, kinds)
-    p = len(kinds)
+    """The copula of some rows; ``n_components`` None finds the rank. ``groups`` are columns that are levels of one nominal column each."""
+    chain, cells = marginals.chain, marginals.cells
+    p = len(cells)
     k = min(GENEROUS, most_factors(p)) if n_components is None else n_components
     if not p:
         none = Factors(np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0))
         return CopulaModel(State(none, chain), (), (), method, np.zeros(0), np.zeros(0), (), k)
     passes = rows.passes(chain, k)
-    cells = np.array([column.counts.sum() for column in values])
     counted = n_components is None and method == "ep"
     factors, together = start_factors(passes, chain, k, rng, cells if counted else None)
     size = float(passes.total(_size)[0])
@@ -250,8 +267,9 @@ def fit_copula(
             lambda s: passes.update(_paper_step, s), state, tol=tol, max_iter=max_iter, tick=tick
         )
         loose = np.ones(p)
+        values = marginals.values or ()
         columns = tuple(
-            empirical_column(state.chain, j, values[j].values, values[j].counts) for j in range(p)
+            empirical_column(state.chain, j, column.values, column.counts) for j, column in enumerate(values)
         )
     else:
         passes.update(_start_ep, state)
@@ -264,11 +282,17 @@ def fit_copula(
             max_iter=max_iter,
             tick=tick,
         )
+        step_of_blocks = int(cells.mean() // (ENOUGH * p)) if counted else 1
+        if step_of_blocks > 1:
+            state = early_factors(
+                passes.thinned(step_of_blocks), state, cells / size, common=common, tol=tol, max_iter=max_iter
+            )
+            passes.update(_start_ep, state)
         state, traces, loose = run(state, auto_rank=counted)
         rank, most = state.factors.rank, min(most_factors(p), MOST)
         if counted and rank < most and unclear(state.factors, cells):
             starts = partial(_started, chain=chain, rng=rng)
-            k = best_rank(passes, state, starts, most, common=common, tol=tol)
+            k = best_rank(passes, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
                 passes.update(_start_ep, state)
@@ -291,6 +315,22 @@ def fit_copula(
         together=together,
         rows=size,
     )
+
+
+def early_factors(
+    passes: Passes, state: State, share: Array, *, common: bool, tol: float, max_iter: int
+) -> State:
+    """Factors that some rows tell from noise, which all of them would: they have enough. ``share`` of the rows have each column."""
+    passes.update(_start_ep, state)
+    return iterate(
+        lambda s, knots: passes.update(step, s, knots),
+        state,
+        share * float(passes.total(_size)[0]),
+        common=common,
+        tol=LOOSER * tol,
+        max_iter=max_iter,
+        tick=lambda: None,
+    )[0]
 
 
 def principal(f: Factors) -> Factors:

@@ -14,7 +14,7 @@ from ._estep import Array
 TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
 _BAG = 5000  # rows that a tree is grown on, at most
 _LEAVES = 1000  # about, of a tree: more rows make larger leaves
-_SPLITS = 12  # columns that a split looks at, at most
+SPLITS = 12  # columns that a split looks at, at most
 _FAR = 1e30
 _AT_ONCE = 1 << 15  # places in trees that are followed at once
 
@@ -66,7 +66,7 @@ def grow(
     rng: np.random.Generator,
     worth: Callable[[Array], bool] = lambda _: True,
     leaf: int = 1,
-    splits: int = _SPLITS,
+    splits: int = SPLITS,
 ) -> tuple[Forest, Array] | None:
     """A forest that tells y (a column, or several) from X, and its prediction of every row by the trees that have not seen the row.
 

@@ -15,6 +15,7 @@ from ._encode import training_block
 from ._estep import Array
 from ._fit import CopulaModel
 from ._gibbs import Table, full_draws, standardised
+from ._left_out import with_lean
 from ._pairs import WIDEST, Pairs, all_factors, bridge_of, contracted, independent, unseen_pairs
 from ._passes import DaskRows, LocalRows
 from ._predict import dense, draws
@@ -91,10 +92,11 @@ def point_model(
             or not 3 <= len(model.columns) <= COLUMNS
             or len(model.columns) - sum(group.stop - group.start - 1 for group in groups) > NARROW
         ):
-            return model
+            return model if len(model.columns) > NARROW else with_lean(model, rows.X, rows.weight)
         else:
             found = best_mixture(rows, model, tol, groups=groups)
-        return model if found is None else mixed_model(model, found)
+        model = model if found is None else mixed_model(model, found)
+        return with_lean(model, rows.X, rows.weight)
     except np.linalg.LinAlgError as error:
         if correlation != "full":
             return model

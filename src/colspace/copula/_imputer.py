@@ -20,17 +20,18 @@ from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, for_output, whole
 from .._validation import check_weights
-from ._bend import bent, may_bend
+from ._bend import may_bend
 from ._checks import check_rank, check_share, is_number, tolerance
+from ._codecs import NOMINAL
 from ._columns import Columns, columns_of, model_columns, warn_left_out
+from ._corrections import Refit, corrections
 from ._curved import redrawn
-from ._fit import CopulaModel, fit_copula
+from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
-from ._kinds import check_seen, choose_kinds, orders_of
+from ._kinds import check_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
-from ._nominal import REFITS, learn_words
 from ._pairs import named, warn_unseen
-from ._passes import DaskRows, LocalRows, count_jobs, dask_rows, weighted_rows
+from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
     explained,
     impute,
@@ -43,6 +44,7 @@ from ._predict import (
 from ._score import hidden_score
 from ._summary import CopulaSummary
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
+from ._threads import count_jobs, plain_products
 
 Array = NDArray[np.float64]
 
@@ -205,6 +207,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn marginals and factors; y is ignored.
 
@@ -223,24 +226,26 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         bends = may_bend(self.nonlinear, self.method, rows)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
-        columns = columns_of(kinds, distinct)
+        columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])
         rows, active = columns.rows(rows), columns.active
         values, own = model_columns(columns, distinct)
         rank = check_rank(self, len(own))
+        marginals, seen = marginals_of(values, own, self.method), seen_values(distinct, kinds)
+        del values, distinct  # as large as the table
         table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
         tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
         start = last[active] if last is not None and len(last) == len(active) else None
         learn = partial(
             fit_copula,
-            values=values,
-            kinds=own,
+            marginals=marginals,
             labels=columns.each(layout.labels),
             method=self.method,
             common=self.noise == "common",
             tol=tol,
             max_iter=self.max_iter,
             rng=self.random_state,
+            groups=columns.words,
         )
         with track(3 * self.max_iter, "copula", show=self.verbose) as advance:
             model = learn(rows, n_components=rank, start=start, tick=advance)
@@ -248,18 +253,22 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self._unseen = unseen_of(model)
         given, words = rank is not None or self.noise == "common", columns.words
         point = point_model(model, table, self._unseen, self.correlation, tol, given=given, groups=words)
-        if bends:
-            apart = columns.grouped if columns.groups else None
-            point = bent(rows, point, self.random_state, screen=self.nonlinear == "auto", apart=apart)
-        self._point = with_bridge(point, model, table, self._unseen, self.correlation)
-        self._store(model, layout, columns, distinct)
-        iterations = min(self.max_iter, REFITS)
-        again = partial(learn, n_components=model.factors.rank, start=model.factors.W, max_iter=iterations)
-        self._odds = (
-            model if words and point.joint is not None else self._point
-        )  # of words: as ``again`` gives them
-        self._words = learn_words(rows, self._odds, columns, again, self.random_state, forests=bends)
-        for group, known in zip(columns.groups, self._words, strict=True):
+        bridge = partial(
+            with_bridge, model=model, table=table, unseen=self._unseen, correlation=self.correlation
+        )
+        found = corrections(
+            rows,
+            model,
+            point,
+            columns,
+            bridge,
+            Refit(tol, common=self.noise == "common" or self.method == "paper"),
+            self.random_state,
+            nonlinear=self.nonlinear if bends else False,
+        )
+        self._point, self._odds, self._words, self._steps = found
+        self._store(model, layout, columns, seen)
+        for group, known in (*zip(columns.groups, self._words, strict=True), *self._steps):
             self.nonlinear_gain_[group.column] = known.gain
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
         warn_unseen(self.unseen_pairs_, len(model.columns))
@@ -297,7 +306,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         model: CopulaModel,
         layout: Layout,
         columns: Columns,
-        distinct: Any,
+        seen: tuple[Array, ...],
     ) -> None:
         kinds, active = columns.kinds, columns.active
         f, p = model.factors, len(kinds)
@@ -308,12 +317,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._model, self._layout, self._columns = model, layout, columns
-        self._seen = tuple(  # of numbers nothing is asked that needs all their values
-            column.values
-            if kind in ("ordinal", "binary", "nominal", "constant")
-            else column.values[:0].copy()
-            for column, kind in zip(distinct, kinds, strict=True)
-        )
+        self._seen = seen
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
@@ -357,8 +361,11 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         Levels that are not numbers count 0, 1, 2, ..., dates are days since 1970. Gaps of nominal columns, which have no mean, are NaN.
         """
         values, layout = self._encode(X)
-        filled = impute(self._part(values), self._point, clip=self.clip, expected=True)
-        return float_table(self._whole(filled, values), X, layout)
+        found = impute(self._part(values), self._point, clip=self.clip, expected=True)
+        found = self._whole(found, values)
+        for law in self._levels(values):
+            found[law.rows, law.group.column] = law.mean
+        return float_table(found, X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
@@ -371,8 +378,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         ends = intervals(self._part(values), self._point, level, clip=self.clip)
         both = [self._whole(end, values) for end in ends]
         for law in self._levels(values):
-            for end in both:
-                end[law.rows, law.group.column] = law.value_if(level)
+            for end, told in zip(both, law.ends(level), strict=True):
+                end[law.rows, law.group.column] = told
         lower, upper = (decode_table(end, X, layout) for end in both)
         return lower, upper
 
@@ -389,7 +396,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             raise ValueError(msg)
         found = self._whole(within(self._part(values), self._point, d, bound=bound), values, 1.0)
         for law in self._levels(values):
-            found[law.rows, law.group.column] = np.nan if bound else law.top
+            if not bound or not law.group.direct:
+                found[law.rows, law.group.column] = np.nan if bound else law.within(d)
         return float_table(found, X, layout)
 
     def reliability(self, X: Any, measure: str = "paper") -> Any:

@@ -129,6 +129,14 @@ def forced_kinds(given: Any, names: Sequence[Hashable] | None, p: int) -> dict[i
     }
 
 
+def seen_values(distinct: Sequence[Distinct], kinds: Sequence[str]) -> tuple[Array, ...]:
+    """The values that `check_seen` allows; none of numbers, which may have any."""
+    return tuple(
+        column.values if kind in ("ordinal", "binary", NOMINAL, CONSTANT) else column.values[:0].copy()
+        for column, kind in zip(distinct, kinds, strict=True)
+    )
+
+
 def check_seen(values: Any, seen: Sequence[Array], kinds: Sequence[str], layout: Layout) -> None:
     """Refuse values of ordinal and binary columns that are not among those ``seen`` in fit."""
     table = values.tocsc() if sparse.issparse(values) else values

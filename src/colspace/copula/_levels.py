@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ._columns import Columns
+from ._columns import Columns, Group
 from ._estep import Array
 from ._fit import CopulaModel
-from ._nominal import Levels, Words, draw_levels, level_laws, missing_levels, stepped_laws
+from ._nominal import Levels, Words, draw_levels, drawn_odds, level_laws, missing_levels, stepped_laws
 from ._table import Layout, level_table, levels_of
 
 
@@ -19,6 +19,7 @@ class LevelsMixin:
 
     _columns: Columns
     _words: Sequence[Words]
+    _steps: Sequence[tuple[Group, Words]]
     _point: CopulaModel
     _odds: CopulaModel
     _layout: Layout
@@ -45,8 +46,10 @@ class LevelsMixin:
         return out
 
     def _levels(self, values: Any) -> list[Levels]:
-        """Probabilities of levels at the gaps of nominal columns."""
-        return level_laws(values, self._odds, self._columns, self._words)
+        """Probabilities of levels at the gaps of nominal columns, and of levels in order that have a forest."""
+        own = level_laws(values, self._odds, self._columns, self._columns.groups, self._words)
+        steps, words = [group for group, _ in self._steps], [known for _, known in self._steps]
+        return own + level_laws(values, self._point, self._columns, steps, words)
 
     def _level_positions(self) -> list[tuple[int, tuple[Any, ...]]]:
         """Columns with levels, and these."""
@@ -82,14 +85,21 @@ class LevelsMixin:
         return out
 
     def _draw_levels(self, tables: list[Array], values: Any, rng: np.random.Generator) -> list[list[Array]]:
-        """Drawn levels of the gaps of nominal columns, for each drawn table of the model's columns."""
-        gone = missing_levels(values, self._columns)
-        return [draw_levels(table, gone, self._odds, self._columns, self._words, rng) for table in tables]
+        """Drawn levels of the gaps of nominal columns, for each drawn table of the model's columns; levels in order change in place."""
+        groups, steps = self._columns.groups, [group for group, _ in self._steps]
+        gone, both = missing_levels(values, groups), missing_levels(values, steps)
+        out = []
+        for table in tables:
+            odds = drawn_odds(self._odds, rng) if groups else self._odds
+            out.append(draw_levels(table, gone, odds, groups, self._words, rng))
+            draw_levels(table, both, self._point, steps, [known for _, known in self._steps], rng)
+        return out
 
     def _with_levels(self, tables: list[Array], values: Any, drawn: list[list[Array]]) -> list[Array]:
         """Tables with the drawn levels in place."""
-        gone = missing_levels(values, self._columns)
+        groups = self._columns.groups
+        gone = missing_levels(values, groups)
         for table, levels in zip(tables, drawn, strict=True):
-            for group, rows, x in zip(self._columns.groups, gone, levels, strict=True):
+            for group, rows, x in zip(groups, gone, levels, strict=True):
                 table[rows, group.column] = x
         return tables

@@ -1,50 +1,44 @@
-"""Probabilities of the levels of nominal columns: one latent column a level, and forests where they pay."""
+"""Probabilities of the levels of words: one latent column a level, slopes on the other columns, and forests where they pay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_ndtr, log_softmax
 
-from .._random import generator
-from ._bend import distinct_rows, sampled
 from ._columns import Columns, Group
-from ._curved import FEWEST, LEAST_GAIN, is_gain, observed_latents
-from ._estep import Array, Index
+from ._curved import observed_latents
+from ._estep import Array, Factors, Index
 from ._fit import CopulaModel
-from ._forest import Forest, grow
-from ._passes import DaskRows, LocalRows
+from ._forest import Forest
 from ._predict import gaps
 
 POWER = 0.85  # of the odds, where cells are too few to tell
-FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
-REFITS = 10  # iterations of such a fit, which starts from the whole one
-SPLITS = 100  # columns that a split of a forest looks at: levels of many words are many columns, of which few say anything
-PENALTIES = (30.0, 3.0)  # of the slopes
-SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
-_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the forest's word
 _LEAST = 1e-3  # part of the column's own shares in every law, so that nothing is impossible
 _AT_ONCE = 1 << 22  # cells of a table whose laws are found at once
 
 
 @dataclass(frozen=True)
 class Words:
-    """What is known of a group beside its latent columns: power of the odds, ``slopes`` on the other columns, a forest and its ``share``."""
+    """What is known of a group beside its latent columns: power of the odds, ``slopes`` on the other columns, a forest and its ``share``.
+
+    ``doubt`` is a root of the covariance of power and slopes, one after another, as far as the cells leave them uncertain.
+    """
 
     power: float = POWER
     slopes: Array | None = None
     forest: Forest | None = None
     share: float = 0.0
     gain: float = 0.0
+    doubt: Array | None = None
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Gaps of a nominal column and the probability of every level there."""
+    """Gaps of a column of words and the probability of every level there."""
 
     group: Group
     rows: Index
@@ -52,22 +46,43 @@ class Levels:
 
     @property
     def best(self) -> Index:
-        """The most probable level, by its position."""
-        return np.asarray(self.probability.argmax(axis=1))
+        """The level that is filled in, by its position: the most probable, of levels in order the median."""
+        return self._at(0.5) if self.group.direct else np.asarray(self.probability.argmax(axis=1))
+
+    def _at(self, share: float) -> Index:
+        """Levels in order at a share of the law."""
+        after = np.cumsum(self.probability[:, :-1], axis=1)
+        return np.asarray((after < share).sum(axis=1))
 
     @property
     def top(self) -> Array:
         """Its probability."""
-        return np.asarray(self.probability.max(axis=1))
+        return np.take_along_axis(self.probability, self.best[:, None], axis=1)[:, 0]
 
     @property
     def value(self) -> Array:
-        """The most probable level."""
+        """That level."""
         return self.group.levels[self.best]
 
-    def value_if(self, level: float) -> Array:
-        """The most probable level where its probability is at least ``level``, else NaN."""
-        return np.where(self.top >= level, self.value, np.nan)
+    @property
+    def mean(self) -> Array | float:
+        """Mean of the levels as numbers; NaN where they have no order."""
+        return self.probability @ self.group.levels if self.group.direct else np.nan
+
+    def ends(self, level: float) -> tuple[Array, Array]:
+        """Both ends of an interval: the most probable level where it has the probability ``level``, else NaN; in order, quantiles."""
+        if not self.group.direct:
+            end = np.where(self.top >= level, self.value, np.nan)
+            return end, end
+        lower, upper = (self.group.levels[self._at(0.5 + side * level)] for side in (-0.5, 0.5))
+        return lower, upper
+
+    def within(self, d: float) -> Array:
+        """Probability of being within d levels of the one filled in; levels without an order are not within any distance."""
+        if not self.group.direct:
+            return self.top
+        apart = np.abs(np.arange(len(self.group.levels)) - self.best[:, None])
+        return np.asarray((self.probability * (apart <= d)).sum(axis=1))
 
     @property
     def explained(self) -> Array:
@@ -79,7 +94,13 @@ class Levels:
 
 
 def log_odds(group: Group, model: CopulaModel, mean: Array, sd: Array) -> Array:
-    r"""log Phi(u) - log Phi(-u), u = (mean - cut) / sd, of every class; of two classes that of the second against 0."""
+    r"""log Phi(u) - log Phi(-u), u = (mean - cut) / sd, of every class; of two classes that of the second against 0.
+
+    Of levels in order log p.
+    """
+    if group.direct:
+        law = model.columns[group.start].probabilities(mean[:, 0], sd[:, 0])
+        return np.log(np.maximum(law, 1e-300))
     cuts = np.array([column.z[0] for column in model.columns[group.latents]])
     u = (mean - cuts) / sd
     odds = log_ndtr(u) - log_ndtr(-u)
@@ -98,15 +119,17 @@ def class_law(power: float, odds: Array, rest: Array | None = None, slopes: Arra
     return np.asarray(log_softmax(told, axis=1))
 
 
-def missing_levels(values: Any, columns: Columns) -> list[Index]:
+def missing_levels(values: Any, groups: Sequence[Group]) -> list[Index]:
     """Rows of the gaps of each group, in a table of floats."""
-    return [np.flatnonzero(np.isnan(values[:, group.column])) for group in columns.groups]
+    return [np.flatnonzero(np.isnan(values[:, group.column])) for group in groups]
 
 
-def level_laws(values: Any, model: CopulaModel, columns: Columns, words: Sequence[Words]) -> list[Levels]:
-    """Probabilities of the levels at the gaps of nominal columns of a table of floats."""
+def level_laws(
+    values: Any, model: CopulaModel, columns: Columns, groups: Sequence[Group], words: Sequence[Words]
+) -> list[Levels]:
+    """Probabilities of the levels at the gaps of some groups of a table of floats."""
     out = []
-    for group, rows, known in zip(columns.groups, missing_levels(values, columns), words, strict=True):
+    for group, rows, known in zip(groups, missing_levels(values, groups), words, strict=True):
         law = group_law(columns.expand(values[rows]), model, group, known)
         out.append(Levels(group, rows, law[:, group.kind] * group.share))
     return out
@@ -166,156 +189,6 @@ def stepped_laws(values: Any, model: CopulaModel, columns: Columns) -> dict[int,
     }
 
 
-# ---------------------------------------------------------------------- learning
-
-
-def learn_words(
-    rows: LocalRows | DaskRows,
-    model: CopulaModel,
-    columns: Columns,
-    refit: Callable[[LocalRows], CopulaModel],
-    random_state: Any,
-    *,
-    forests: bool,
-) -> tuple[Words, ...]:
-    """For each group the power of its odds and, if it pays, a forest: learned on the cells that are there.
-
-    The odds of a cell are those of a model that has not seen it: ``refit`` without one of ``FOLDS`` parts of the cells of nominal columns.
-    """
-    groups = columns.groups
-    if not any(group.width for group in groups) or not isinstance(rows, LocalRows):
-        return (Words(),) * len(groups)
-    rng = generator(random_state)
-    X, weight = distinct_rows(*sampled(rows.X, rows.weight, rng))
-    there = [
-        np.flatnonzero(~np.isnan(X[:, group.start])) if group.width else np.zeros(0, np.intp)
-        for group in groups
-    ]
-    fold = [rng.permutation(np.arange(len(cells)) % FOLDS) for cells in there]
-    odds = [np.zeros((len(cells), group.classes)) for cells, group in zip(there, groups, strict=True)]
-    for k in range(FOLDS):
-        part = X.copy()
-        for group, cells, which in zip(groups, there, fold, strict=True):
-            part[cells[which == k], group.latents] = np.nan
-        other = refit(LocalRows(part, weight, rows.n_jobs))
-        for group, cells, which, found in zip(groups, there, fold, odds, strict=True):
-            if len(cells) >= FEWEST:
-                on = np.flatnonzero(which == k)
-                found[on] = hidden_group(hide(X[cells[on]], group), other, group, table=False)[0]
-    w = np.ones(len(X)) if weight is None else weight
-    return tuple(
-        learn_group(X[cells], w[cells], found, model, group, rng, forests=forests)
-        if len(cells) >= FEWEST
-        else Words()
-        for group, cells, found in zip(groups, there, odds, strict=True)
-    )
-
-
-def hide(X: Array, group: Group) -> Array:
-    """The rows without a group."""
-    X = X.copy()
-    X[:, group.latents] = np.nan
-    return X
-
-
-def learn_group(
-    X: Array,
-    w: Array,
-    odds: Array,
-    model: CopulaModel,
-    group: Group,
-    rng: np.random.Generator,
-    *,
-    forests: bool,
-) -> Words:
-    """Power and forest of one group, which all rows of X have."""
-    on = X[:, group.latents]
-    y = on if group.width == group.classes else np.column_stack([1.0 - on, on])
-    power = likeliest_power(odds, y, w, group)
-    if X.shape[1] == group.width:
-        return Words(power)
-    rest = hidden_group(hide(X, group), model, group, table=True)[1]
-    slopes = best_slopes(power * odds, rest, y, w, group, rng)
-    law = class_law(power, odds, rest, slopes)
-    straight = Words(power, slopes)
-    if not forests:
-        return straight
-    old = brier(mixed(group, law, None, 0.0), y)
-
-    def blended(outside: Array) -> tuple[float, Array]:
-        tried = [(share, brier(mixed(group, law, outside, share), y)) for share in _SHARES]
-        return min(tried, key=lambda each: float(w @ each[1]))
-
-    def worth(outside: Array) -> bool:
-        return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
-
-    uniform = bool((w == w[0]).all())
-    grown = grow(np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=SPLITS)
-    if grown is None:
-        return straight
-    forest, outside = grown
-    share, new = blended(outside)
-    if not is_gain(old, new, w, LEAST_GAIN):
-        return straight
-    return Words(power, slopes, forest, share, 1.0 - float(w @ new) / float(w @ old))
-
-
-def best_slopes(
-    told: Array, rest: Array, y: Array, w: Array, group: Group, rng: np.random.Generator
-) -> Array | None:
-    """Slopes with the penalty under which rows left out are likeliest; None where they are likelier without any."""
-    if len(y) > SLOPE_ROWS:
-        some = np.sort(rng.choice(len(y), SLOPE_ROWS, replace=False))
-        told, rest, y, w = told[some], rest[some], y[some], w[some]
-    which = rng.permutation(np.arange(len(y)) % FOLDS)
-
-    def loss(part: Array, slopes: Array | None) -> float:
-        law = mixed(group, class_law(1.0, told[part], rest[part], slopes), None, 0.0)
-        return -float(w[part] @ np.log((law * y[part]).sum(axis=1)))
-
-    losses = [loss(np.ones(len(y), dtype=bool), None)]
-    for penalty in PENALTIES:
-        parts = [which == k for k in range(FOLDS)]
-        losses.append(sum(loss(k, slopes_of(told[~k], rest[~k], y[~k], w[~k], penalty)) for k in parts))
-    best = int(np.argmin(losses))
-    return None if best == 0 else slopes_of(told, rest, y, w, PENALTIES[best - 1])
-
-
-def slopes_of(told: Array, rest: Array, y: Array, w: Array, penalty: float) -> Array:
-    r"""a and b of the largest penalised likelihood: minimise
-
-    .. math:: -\sum_i w_i \log p_{i y_i} + \tfrac{\lambda}{2} \lVert b \rVert^2 + \tfrac12 \lVert a \rVert^2 .
-    """
-    F = np.column_stack([np.ones(len(rest)), rest])
-    ridge = np.append(1.0, np.full(rest.shape[1], penalty))[:, None]
-
-    def loss(at: Array) -> tuple[float, Array]:
-        A = at.reshape(F.shape[1], -1)
-        law = log_softmax(told + F @ A, axis=1)
-        slope = F.T @ (w[:, None] * (np.exp(law) - y)) + ridge * A
-        return 0.5 * float((ridge * A * A).sum()) - float(w @ (law * y).sum(axis=1)), slope.ravel()
-
-    found = minimize(
-        loss, np.zeros(F.shape[1] * y.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 50}
-    )
-    return np.asarray(found.x).reshape(F.shape[1], -1)
-
-
-def likeliest_power(odds: Array, y: Array, weight: Array, group: Group) -> float:
-    """The power of the odds under which the classes are likeliest."""
-
-    def loss(power: float) -> float:
-        law = mixed(group, class_law(power, odds), None, 0.0)
-        return -float(weight @ np.log((law * y).sum(axis=1)))
-
-    return float(minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded", options={"xatol": 1e-3}).x)
-
-
-def brier(law: Array, y: Array) -> Array:
-    """Sum of squared differences of probabilities and indicators, row by row."""
-    return np.asarray(((law - y) ** 2).sum(axis=1))
-
-
 # ---------------------------------------------------------------------- draws
 
 
@@ -323,23 +196,46 @@ def draw_levels(
     table: Array,
     missing: Sequence[Index],
     model: CopulaModel,
-    columns: Columns,
+    groups: Sequence[Group],
     words: Sequence[Words],
     rng: np.random.Generator,
 ) -> list[Array]:
     """Levels of the gaps of one drawn table, group after group given all other cells; those still to be drawn count as missing.
 
-    The indicators of the table, in place, become those of the levels.
+    The groups' columns of the table, in place, become those of the levels.
     """
-    for group, rows in zip(columns.groups, missing, strict=True):
+    for group, rows in zip(groups, missing, strict=True):
         table[rows, group.latents] = np.nan
     out = []
-    for group, rows, known in zip(columns.groups, missing, words, strict=True):
-        law = group_law(table[rows], model, group, known)
+    for group, rows, known in zip(groups, missing, words, strict=True):
+        law = group_law(table[rows], model, group, drawn_words(known, rng))
         law = law[:, group.kind] * group.share
         after = np.cumsum(law, axis=1)
         at = (after < rng.random(len(rows))[:, None] * after[:, -1:]).sum(axis=1)
         x = group.levels[np.minimum(at, len(group.levels) - 1)]
-        table[rows, group.latents] = group.indicators(x)
+        table[rows, group.latents] = group.latent_cells(x)
         out.append(x)
     return out
+
+
+def drawn_words(words: Words, rng: np.random.Generator) -> Words:
+    """Power and slopes drawn from their law given the cells."""
+    if words.doubt is None:
+        return words
+    moved = words.doubt @ rng.standard_normal(len(words.doubt))
+    slopes = words.slopes
+    if slopes is not None and len(moved) > 1:
+        slopes = slopes + moved[1:].reshape(slopes.shape)
+    return replace(words, power=max(words.power + float(moved[0]), 0.0), slopes=slopes)
+
+
+def drawn_odds(model: CopulaModel, rng: np.random.Generator) -> CopulaModel:
+    """The factors' model with loadings drawn from their law, each column's variance kept at one."""
+    f = model.factors
+    if model.method == "paper" or model.bridge is not None or not f.C.any():
+        return model
+    root = np.linalg.cholesky(f.C + 1e-15 * np.eye(f.rank))
+    W = f.W + np.einsum("pij,pj->pi", root, rng.standard_normal(f.W.shape))
+    total = np.einsum("pi,pi->p", W, W) + f.noise
+    drawn = Factors(W / np.sqrt(total)[:, None], np.zeros_like(f.C), f.noise / total)
+    return replace(model, state=replace(model.state, factors=drawn))

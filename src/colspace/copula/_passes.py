@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
@@ -13,16 +12,17 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 
 from .._rows import dask_partitions, named_partition
 from .._validation import assert_finite, checked_weights
-from ..moments import QuantileSummary
-from ._encode import cell_quantiles, distinct_values, is_thin, rows_per_block, training_block
+from ..moments import Additive, QuantileSummary
+from ._encode import cell_quantiles, distinct_values, is_thin, rows_per_block
 from ._estep import Array, Factors, Index, Work
 from ._marginals import Chain, Distinct
+from ._packed import Packed, packed_blocks
 from ._step import Block, State
 from ._table import Layout, encode_table
+from ._threads import in_threads, thread_pool
 
 _FAN_IN = 8  # sums that are added at once
 
@@ -30,7 +30,7 @@ _FAN_IN = 8  # sums that are added at once
 class Passes:
     """Passes over blocks of rows, whose sites change from one pass to the next."""
 
-    def __init__(self, blocks: Sequence[Block], work: Work | None = None, pool: Any = None) -> None:
+    def __init__(self, blocks: Sequence[Block | Packed], work: Work | None = None, pool: Any = None) -> None:
         self.blocks = list(blocks)
         self.work = work or Work()
         self.pool = pool
@@ -39,16 +39,22 @@ class Passes:
         """Passes over the same blocks, whose changes these do not see."""
         return Passes(self.blocks, self.work, self.pool)
 
+    def thinned(self, step: int) -> Passes:
+        """Passes over every so many of the blocks, whose changes these do not see."""
+        return Passes(self.blocks[::step], self.work, self.pool)
+
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
-        return _sum([found for _, found in self._each(function, args)])
+        return _sum([found for _, found in self._each(_applied, (function, *args))])
 
     def update(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)[1]``; the blocks become what comes first."""
         total = None
-        for i, (block, sums) in self._each(function, args):
+        for i, (block, sums) in self._each(_updated, (function, *args)):
             self.blocks[i] = block
-            total = sums if total is None else total + sums
+            total = (
+                sums if total is None else total.absorb(sums) if isinstance(total, Additive) else total + sums
+            )
         return total
 
     def _each(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
@@ -62,37 +68,23 @@ class Passes:
         )
 
 
-def count_jobs(n_jobs: int | None) -> int:
-    """Threads: None is one, -1 all cores, -2 all but one."""
-    if n_jobs == 0:
-        msg = "n_jobs=0 must be a number of threads: at least 1, None for one, or -1 for all cores"
-        raise ValueError(msg)
-    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+def _applied(block: Block | Packed, function: Callable[..., Any], *args: Any) -> Any:
+    """``function(block, *args)`` of a block that may be packed; the last of ``args`` is where arrays are taken from."""
+    return function(block.opened(args[-1]) if isinstance(block, Packed) else block, *args)
 
 
-def thread_pool(n_jobs: int) -> ThreadPoolExecutor | None:
-    """Threads for blocks, None for the caller's own; they end when the pool is no longer in use."""
-    return None if n_jobs == 1 else ThreadPoolExecutor(n_jobs, thread_name_prefix="colspace")
+def _updated(block: Block | Packed, function: Callable[..., Any], *args: Any) -> tuple[Block | Packed, Any]:
+    if not isinstance(block, Packed):
+        return function(block, *args)
+    opened = block.opened(args[-1])
+    new, sums = function(opened, *args)
+    return block.closed(new, opened), sums
 
 
-def in_threads(
-    pool: ThreadPoolExecutor, function: Callable[[Any], Any], items: Sequence[Any]
-) -> Iterator[tuple[Any, Any]]:
-    """Items with what the function makes of them, in order; a few are ahead of what is asked for."""
-    ahead = 2 * pool._max_workers
-    waiting = [pool.submit(function, item) for item in items[:ahead]]
-    for i, item in enumerate(items):
-        found = waiting[i].result()
-        waiting[i] = None  # type: ignore[call-overload]
-        if i + ahead < len(items):
-            waiting.append(pool.submit(function, items[i + ahead]))
-        yield item, found
-
-
-class Blocks(list[Block]):
+class Blocks(list[Block | Packed]):
     """Blocks of a partition, whose size the scheduler knows, and the sums of their last pass."""
 
-    def __init__(self, blocks: Iterable[Block] = (), sums: Any = None) -> None:
+    def __init__(self, blocks: Iterable[Block | Packed] = (), sums: Any = None) -> None:
         super().__init__(blocks)
         self.sums = sums
 
@@ -114,6 +106,14 @@ class DaskPasses(Passes):
     def fork(self) -> DaskPasses:
         """Passes over the same blocks, whose changes these do not see."""
         return copy(self)
+
+    def thinned(self, step: int) -> DaskPasses:
+        """Passes over every so many of the blocks of each partition."""
+        import dask
+
+        found = self.fork()
+        found.parts = [dask.delayed(_thinned)(part, step) for part in self.parts]
+        return found
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of ``function(block, *args, work)``."""
@@ -241,6 +241,10 @@ def _update(blocks: Blocks, chain: Chain, function: Callable[..., Any], sent: tu
     return Blocks(passes.blocks, total)
 
 
+def _thinned(blocks: Blocks, step: int) -> Blocks:
+    return Blocks(blocks[::step])
+
+
 def _sums(blocks: Blocks) -> Any:
     return blocks.sums
 
@@ -271,12 +275,7 @@ class LocalRows:
     def blocks(self, chain: Chain, k: int) -> Blocks:
         """Blocks of rows small enough for the cache."""
         size = rows_per_block(len(chain.kinds), k, thin=is_thin(self.X))
-        blocks = Blocks()
-        for a in range(0, self.X.shape[0], size):
-            some = slice(a, a + size)
-            weight = None if self.weight is None else self.weight[some]
-            blocks.append(training_block(self.X[some], chain, weight))
-        return blocks
+        return Blocks(packed_blocks(self.X, chain, self.weight, size))
 
     def passes(self, chain: Chain, k: int) -> Passes:
         """Passes over them."""

@@ -19,11 +19,13 @@ from ._estep import (
     Index,
     Posterior,
     Rows,
+    Work,
     cavity,
     censored_law,
     doubled,
     pack,
     posterior,
+    posterior_of,
     signal,
     sites_of,
     sums_by,
@@ -36,6 +38,7 @@ from ._pairs import bridged
 from ._residual_law import ResidualLaw
 from ._solved import remembered
 from ._step import DAMPING, Block, level_means, start_sites
+from ._threads import plain_products
 from ._truncated import log_mass
 
 SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them
@@ -75,7 +78,7 @@ class _Part:
         return cls(part, index, cells, own, cells[own], level[cells[own]])
 
 
-def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
+def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> RowLaws:
     """Sweep the sites of each row until its factors stay; every row by itself, so batches do not matter."""
     state, rows = model.state, known.rows
     f, column = state.factors, rows.column
@@ -98,6 +101,7 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
     part = _Part.of(known, np.unique(rows.row[known.censored]))
     active = np.ones(part.rows.n, dtype=bool)
     pace, last = np.ones(rows.n), np.full(rows.n, np.inf)
+    take = Work()
     for sweep in range(SWEEPS):
         if not active.any():
             break
@@ -106,10 +110,12 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
             active = np.ones(part.rows.n, dtype=bool)
         noise = f.noise[column[part.on]]
         before = Posterior(q.t[part.index], q.V[part.index])
-        m, v = signal(part.rows, before, f)
-        centre, spread = cavity(m[part.own], v[part.own], tau[part.on], nu[part.on])
-        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain)
-        moving = active[part.rows.row[part.own]]
+        m, v = signal(part.rows, before, f, take)
+        if len(part.own) < len(m):
+            m, v = m[part.own], v[part.own]
+        centre, spread = cavity(m, v, tau[part.on], nu[part.on], take)
+        law = censored_law(centre, spread, noise, state.chain.bounds, part.level, state.chain, take)
+        moving: Any = slice(None) if active.all() else active[part.rows.row[part.own]]
         on = part.on[moving]
         if paper:
             total = spread + noise
@@ -117,18 +123,19 @@ def row_laws(known: KnownRows, model: CopulaModel) -> RowLaws:
             nu[on] += pace[rows.row[on]] * (new_nu - nu[on])
             variance[on] = (total * law.variance)[moving]
         else:
-            new = sites_of(centre, spread, noise, law)
+            new = sites_of(centre, spread, noise, law, take)
             share = 1.0 if sweep < FREE else DAMPING
             tau[on] += share * (new[0][moving] - tau[on])
             nu[on] += share * (new[1][moving] - nu[on])
-        after = posterior(part.rows, tau[part.cells], nu[part.cells], f)
+        taus = part.rows.table(tau[part.cells], take, "tau table")
+        after = posterior_of(taus, part.rows.table(nu[part.cells], take, "nu table"), f, take)
         moved = np.abs(after.t - before.t).max(axis=1) + np.abs(after.V - before.V).max(axis=1)
         rows_now = part.index[active]
         q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
         if paper:  # steps that grow would never end
             pace[part.index] *= np.where(moved > last[part.index], 0.5, 1.0)
             last[part.index] = moved
-        active &= moved > SETTLED
+        active &= moved > settled
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)
         products = pack(f.W[:, :, None] * f.W[:, None, :])
@@ -151,17 +158,21 @@ def latent_variance(q: Posterior, f: Factors) -> Array:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Missing cells of one column in some rows, with their latent laws: normal, or of the shape of ``law``."""
+    """Missing cells of one column in some rows, with their latent laws: normal, or of the shape of ``law``.
+
+    ``lean`` is how far their mean goes from the median to that of the law.
+    """
 
     column: int
     rows: Index
     mean: Array
     sd: Array
     law: ResidualLaw | None = None
+    lean: float = 1.0
 
     def some(self, on: Index) -> Gaps:
         """Some of the cells."""
-        return Gaps(self.column, self.rows[on], self.mean[on], self.sd[on], self.law)
+        return replace(self, rows=self.rows[on], mean=self.mean[on], sd=self.sd[on])
 
     def below(self, z: Array) -> Array:
         """Probability that the latent value is below z."""
@@ -187,10 +198,12 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
             other = model.bridge.model
             there = known_rows(X[some], other.state.chain, other.columns, other.labels)
             mean, sd = bridged(model.bridge, row_laws(there, other).posterior, there.rows, mean, sd)
-        for j, gone in enumerate(_missing(X[some]).T):
+        for j, gone in enumerate(np.ascontiguousarray(_missing(X[some]).T)):
             rows = np.flatnonzero(gone)
             if len(rows):
-                yield Gaps(j, some.start + rows, mean[j, rows], none if sd is None else sd[j, rows])
+                width = none if sd is None else sd[j, rows]
+                lean = 1.0 if model.lean is None else float(model.lean[j])
+                yield Gaps(j, some.start + rows, mean[j, rows], width, lean=lean)
 
 
 def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
@@ -233,17 +246,19 @@ def dense(X: Any) -> Array:
     return out
 
 
+@plain_products
 def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
     """Every gap filled by g(E z), or by E[g(z)]."""
     out = dense(X)
     for gap in gaps(X, model, spread=expected):
         column = model.columns[gap.column]
         limits = column.limits if clip else None
+        x = column.values(gap.mean)
+        x = x if limits is None else np.clip(x, *limits)
         if expected:
-            out[gap.rows, gap.column] = column.expectation(gap.mean, gap.sd, limits, gap.law)
-        else:
-            x = column.values(gap.mean)
-            out[gap.rows, gap.column] = x if limits is None else np.clip(x, *limits)
+            mean = column.expectation(gap.mean, gap.sd, limits, gap.law)
+            x = mean if gap.lean == 1.0 else (1.0 - gap.lean) * x + gap.lean * mean
+        out[gap.rows, gap.column] = x
     return out
 
 
@@ -259,16 +274,24 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
     if model.method == "paper" or column.kind in STEPPED:
         return gap.mean - q * gap.sd, gap.mean + q * gap.sd
     m, s = model.cells[j], model.loose[j]
-    variance = variance * (1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m))
-    ends = []
+    variance *= 1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m)
     sides = (-q, q) if gap.law is None else gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
-    for at in sides:
-        end = np.clip(gap.mean + at * np.sqrt(variance), column.z[0], column.z[-1])
-        density = np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)
-        ends.append(gap.mean + at * np.sqrt(variance + s / (2.0 * m * density)))
+    at = np.array(sides)[:, None]
+    ends = at * np.sqrt(variance)
+    ends += gap.mean
+    np.clip(ends, column.z[0], column.z[-1], out=ends)
+    ends *= ends
+    ends *= 0.5
+    np.exp(ends, out=ends)  # 1 / density, but for the root of 2 pi
+    ends *= s * np.sqrt(2 * np.pi) / (2.0 * m)
+    ends += variance
+    np.sqrt(ends, out=ends)
+    ends *= at
+    ends += gap.mean
     return ends[0], ends[1]
 
 
+@plain_products
 def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[Array, Array]:
     """Lower and upper ends; an observed cell is its own interval."""
     lower, upper = dense(X), dense(X)
@@ -280,6 +303,7 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
     return lower, upper
 
 
+@plain_products
 def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     """Probability that a gap's value is within d (levels of a stepped column) of its imputation; 1 where observed.
 
@@ -307,13 +331,14 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     return out
 
 
+@plain_products
 def reliabilities(X: Any, model: CopulaModel) -> Array:
     """Stepped columns: probability of the imputed level. Others: (||D||^2 - D_ij^2) / (||Xh||^2 - Xh_ij^2).
 
     D are the lengths of 95 % intervals and Xh the imputations of all gaps; NaN where observed.
     """
     out = np.full(X.shape, np.nan)
-    found: list[tuple[Gaps, Array, Array]] = []
+    found: list[tuple[int, Index, Array, Array]] = []
     for gap in gaps(X, model):
         column = model.columns[gap.column]
         if column.kind in STEPPED:
@@ -324,18 +349,21 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
             low, high, x = np.split(
                 column.values(np.concatenate([*interval_ends(gap, model, 0.95), gap.mean])), 3
             )
-            found.append((gap, high - low, x))
-    largest = [max(d.max(), np.abs(x).max()) for _, d, x in found]
+            found.append((gap.column, gap.rows, high - low, x.copy()))
+    largest = [max(d.max(), np.abs(x).max()) for *_, d, x in found]
     unit = max(largest, default=1.0) or 1.0  # squares stay finite
-    squares = [(gap, (d / unit) ** 2, (x / unit) ** 2) for gap, d, x in found]
-    width = sum(float(d.sum()) for _, d, _ in squares)
-    size = sum(float(x.sum()) for _, _, x in squares)
+    for each in [array for *_, d, x in found for array in (d, x)]:
+        each /= unit
+        each *= each
+    width = sum(float(d.sum()) for *_, d, _ in found)
+    size = sum(float(x.sum()) for *_, x in found)
     least = np.finfo(float).eps * size or 1.0  # all imputations zero: the lengths alone tell
-    for gap, d, x in squares:
-        out[gap.rows, gap.column] = (width - d) / np.maximum(size - x, least)
+    for j, rows, d, x in found:
+        out[rows, j] = (width - d) / np.maximum(size - x, least)
     return out
 
 
+@plain_products
 def explained(X: Any, model: CopulaModel) -> Array:
     """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed."""
     out = np.full(X.shape, np.nan)
@@ -344,6 +372,7 @@ def explained(X: Any, model: CopulaModel) -> Array:
     return out
 
 
+@plain_products
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
     """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,21 @@ def unclear(f: Factors, cells: Array) -> bool:
 
 
 def best_rank(
-    passes: Passes, state: State, start: Callable[..., Factors], most: int, *, common: bool, tol: float
+    passes: Passes,
+    state: State,
+    start: Callable[..., Factors],
+    most: int,
+    *,
+    common: bool,
+    tol: float,
+    groups: Sequence[slice] = (),
 ) -> int:
-    """The number of factors, from those of ``state`` to ``most``, whose fit gives hidden cells the largest likelihood."""
+    """The number of factors, from those of ``state`` to ``most``, whose fit gives hidden cells the largest likelihood.
+
+    Columns of one of the ``groups`` are hidden together.
+    """
     passes = passes.fork()
-    passes.update(hide_cells, HIDDEN)
+    passes.update(hide_cells, HIDDEN, tuple(groups))
     still = replace(state.chain, cut=np.zeros_like(state.chain.cut))  # a level may have lost all its cells
     best, found, k = -np.inf, state.factors.rank, state.factors.rank
     while True:
@@ -68,9 +79,9 @@ def _restart(block: Block, state: State, take: Take) -> tuple[Block, int]:
     return start_sites(block, state, take), 0
 
 
-def hide_cells(block: Block, share: float, _: Take) -> tuple[Block, int]:
+def hide_cells(block: Block, share: float, groups: Sequence[slice], _: Take) -> tuple[Block, int]:
     """The block without a share of its cells, which it holds apart; which ones only depends on what the row has."""
-    gone = chosen(block, share)
+    gone = together(block.rows, chosen(block, share), groups)
     return replace(some_cells(block, ~gone), held=some_cells(block, gone)), 0
 
 
@@ -82,6 +93,17 @@ def chosen(block: Block, share: float, of_rows: float = 1.0) -> NDArray[np.bool_
     cell, row = cell_keys(block.rows, value)
     found = _unit(cell) < share
     return found if of_rows >= 1.0 else found & (_unit(_mixed(~row)) < of_rows)[block.rows.row]
+
+
+def together(rows: Rows, gone: Any, groups: Sequence[slice]) -> Any:
+    """Cells to hide, those of a group as its first column says: one of them would tell the others."""
+    gone = gone.copy()
+    for group in groups:
+        hidden = np.zeros(rows.n, dtype=bool)
+        hidden[rows.row[gone & (rows.column == group.start)]] = True
+        own = (rows.column >= group.start) & (rows.column < group.stop)
+        gone[own] = hidden[rows.row[own]]
+    return gone
 
 
 def cell_keys(rows: Rows, value: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

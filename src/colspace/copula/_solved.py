@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
+from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,32 @@ import numpy as np
 from ._encode import rows_per_block
 from ._estep import Posterior
 from ._fit import CopulaModel
-from ._passes import in_threads, thread_pool
+from ._step import State
+from ._threads import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered
-_TOGETHER = 1 << 18  # cells of blocks that are given out at once
+_TOGETHER = (
+    1 << 17
+)  # cells of blocks that are given out at once, and of those without levels, which are solved at once
 
 
 class Solved:
-    """Posterior factors of the rows of the last table, under one model: found again by what the table holds, not by its name."""
+    """Posterior factors of the rows of the last table, under one state of a model: found again by what the table holds, not by its name."""
 
     def __init__(self) -> None:
-        self.last: tuple[weakref.ref[CopulaModel], bytes, Posterior] | None = None
+        self.last: tuple[weakref.ref[State], bytes, Posterior] | None = None
 
     def find(self, model: CopulaModel, key: bytes) -> Posterior | None:
         """What is remembered of this table and this model."""
         last = self.last
-        return last[2] if last is not None and last[0]() is model and last[1] == key else None
+        return last[2] if last is not None and last[0]() is model.state and last[1] == key else None
 
-    def keep(self, model: CopulaModel, key: bytes, parts: list[Posterior]) -> None:
+    def keep(self, model: CopulaModel, key: bytes, found: Posterior) -> None:
         """Remember, in place of what was."""
-        t, V = np.concatenate([q.t for q in parts]), np.concatenate([q.V for q in parts])
+        t, V = found.t, found.V
         t.flags.writeable = V.flags.writeable = False
-        self.last = (weakref.ref(model, self._forget), key, Posterior(t, V))
+        self.last = (weakref.ref(model.state, self._forget), key, Posterior(t, V))
 
     def _forget(self, gone: Any) -> None:
         last = self.last
@@ -47,7 +51,7 @@ SOLVED = Solved()
 
 def fingerprint(X: Any) -> bytes:
     """A digest of all that a table holds."""
-    digest = blake2b(repr((X.shape, str(X.dtype), hasattr(X, "indptr"))).encode(), digest_size=32)
+    digest = sha256(repr((X.shape, str(X.dtype), hasattr(X, "indptr"))).encode(), usedforsecurity=False)
     for part in (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,):
         digest.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
     return digest.digest()
@@ -59,28 +63,34 @@ def remembered(
     """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
     n, k, p = X.shape[0], model.factors.rank, len(model.columns)
     size = rows_per_block(p, k)
-    some = max(
+    many = size * max(
         1, _TOGETHER // max(size * p, 1)
-    )  # blocks that are given out together: each has its price in calls
+    )  # rows that are given out together: each time has its price
+    chunks = [slice(a, min(a + many, n)) for a in range(0, n, many)]
+    if not len(model.state.chain.level_value):
+        size = many  # nothing is swept, so that one block is as good as several
     worth = n * p >= _LEAST and (4 * n * k * (k + 3) if model.joint is None else 16 * n * p) <= _MOST
     key = fingerprint(X) if worth else b""
     old = SOLVED.find(model, key) if worth else None
-    chunks = [slice(a, min(a + some * size, n)) for a in range(0, n, some * size)]
     if old is not None:
         for rows in chunks:
             yield rows, Posterior(old.t[rows], old.V[rows])
         return
-    pool = thread_pool(min(model.n_jobs, -(-n // size) or 1))
-    parts: list[Posterior] = []
+    blocks = [
+        slice(a, min(a + size, rows.stop)) for rows in chunks for a in range(rows.start, rows.stop, size)
+    ]
+    pool = thread_pool(min(model.n_jobs, len(blocks) or 1))
+    found = map(solve, blocks) if pool is None else (q for _, q in in_threads(pool, solve, blocks))
+    whole: Posterior | None = None
     for rows in chunks:
-        blocks = [slice(a, min(a + size, rows.stop)) for a in range(rows.start, rows.stop, size)]
-        found = map(solve, blocks) if pool is None else (q for _, q in in_threads(pool, solve, blocks))
-        q = _joined(list(found))
+        q = _joined(list(islice(found, -(-(rows.stop - rows.start) // size))))
         if worth:
-            parts.append(q)
+            if whole is None:
+                whole = Posterior(np.empty((n, q.t.shape[1])), np.empty((n, q.V.shape[1])))
+            whole.t[rows], whole.V[rows] = q.t, q.V
         yield rows, q
-    if parts:
-        SOLVED.keep(model, key, parts)
+    if whole is not None:
+        SOLVED.keep(model, key, whole)
 
 
 def _joined(parts: list[Posterior]) -> Posterior:

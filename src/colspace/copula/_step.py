@@ -86,7 +86,7 @@ def level_means(chain: Chain) -> Array:
 def start_table(block: Block, chain: Chain, take: Take = fresh) -> tuple[Any, Any]:
     """Latent means of the observed cells, zeros elsewhere; and the same with rows times their weights."""
     rows = block.rows
-    z = take("start z", len(rows.row))
+    z = take("start z", len(rows.column))
     z[block.exact] = exact_z(block, chain, take)
     z[block.censored] = level_means(chain)[block.level]
     table = rows.table(z, take, "start")
@@ -146,7 +146,8 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
     tau_table, nu_table = rows.table(tau, take, "tau table"), rows.table(nu, take, "nu table")
     q = posterior_of(tau_table, nu_table, f, take)
     factors = factor_sums(tau_table, nu_table, q, weight, take)
-    nodes = NodeSums(np.zeros(n), np.zeros(n), np.zeros(n))
+    moving = knots or bool(chain.cut.any())
+    nodes = NodeSums(*np.zeros((3, n if moving else 0)))
     noise, loose = np.zeros(p), np.zeros(p)
     new_tau, new_nu = block.tau, block.nu
     if len(block.censored) or knots:
@@ -178,7 +179,8 @@ def step(block: Block, state: State, knots: bool, take: Take = fresh) -> tuple[B
             spread += cut.noise
             square /= spread
             noise += cut.sums(square, p)
-            nodes += _cut_sums(block, chain, spread, law, cut.each, take)
+            if moving:
+                nodes += _cut_sums(block, chain, spread, law, cut.each, take)
     seen = np.bincount(column, each, p).astype(np.float64)
     z *= z
     return replace(block, tau=new_tau, nu=new_nu), Sums(factors, seen, some.sums(z, p), noise, loose, nodes)

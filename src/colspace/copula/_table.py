@@ -170,7 +170,7 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
     """X with its missing cells taken from ``filled``, in its own container, types and levels.
 
     Observed cells are those of X itself. Filled cells of integer types are rounded to the nearest whole number that
-    the type holds. A sparse X comes back as a dense array. X is not changed.
+    the type holds. A sparse X comes back as a dense array. X is not changed; an array of floats ``filled`` may be what is given back.
     """
     source = _open(X)
     new = np.asarray(filled, dtype=np.float64)
@@ -185,9 +185,8 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
         return _decode_array(new, source, layout)
     old = _float_frame(source, layout)
     if old is not None:
-        whole = nw.get_native_namespace(X).DataFrame(
-            np.where(np.isnan(old), new, old), index=X.index, columns=X.columns
-        )
+        np.copyto(new, old, where=~np.isnan(old))
+        whole = nw.get_native_namespace(X).DataFrame(new, index=X.index, columns=X.columns, copy=False)
         whole.attrs.update(X.attrs)
         return whole
     columns = []
@@ -423,12 +422,15 @@ def _codes(column: Any, sort: str, codec: Codec, label: Hashable) -> Array:
 
 
 def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
+    special = any(codec.levels or codec.values == ID for codec in layout.codecs)
+    if source.data.dtype == np.float64 and not special and not any(codec.gaps for codec in layout.codecs):
+        np.copyto(new, source.data, where=~np.isnan(source.data))
+        return new
     out = np.array(source.data)
     missing = absent(out) if out.dtype.kind in "fO" else np.zeros(out.shape, dtype=bool)
     if out.dtype.kind in "Mm" or any(codec.gaps for codec in layout.codecs):
         pairs = enumerate(zip(layout.codecs, layout.labels, strict=True))
         missing = np.column_stack([np.isnan(_encode(source.column(j), *pair)) for j, pair in pairs])
-    special = any(codec.levels or codec.values == ID for codec in layout.codecs)
     if out.dtype.kind == "f" and not special:
         np.copyto(out, new, where=missing, casting="same_kind")
         return out

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ._lookup import Lookup
 from ._marginals import STEPPED, Chain
 from ._residual_law import ResidualLaw
 
@@ -85,11 +87,24 @@ class Column:
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
         return np.maximum.accumulate(x)
 
+    @cached_property
+    def _lookup(self) -> Lookup:
+        """``curve`` between the nodes."""
+        return Lookup(self.z, self.curve)
+
+    @cached_property
+    def _latent_lookup(self) -> Lookup:
+        """z between the values of the nodes."""
+        return Lookup(self.x, self.z)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not isinstance(value, Lookup)}
+
     def values(self, z: Array) -> Array:
         """g(z)."""
         if self.kind in STEPPED:
             return self.levels[np.searchsorted(self.z, z, side="left")]
-        out = np.interp(z, self.z, self.curve)
+        out = self._lookup(z)
         for side, beyond in enumerate((z < self.z[0], z > self.z[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
                 out[beyond] = tail.value(z[beyond], float(self.curve[-side]))
@@ -98,9 +113,13 @@ class Column:
     def latent(self, x: Array, *, smooth: bool = False) -> Array:
         """g^-1(x); ``smooth``: of the curve that ``values`` follows, else of the knots themselves."""
         knots = self.curve if smooth else self.x
-        lift = 2.0**600 if max(abs(knots[0]), abs(knots[-1])) < 1e-200 else 1.0
+        tiny = max(abs(knots[0]), abs(knots[-1])) < 1e-200
         with np.errstate(over="ignore"):  # slopes between values as small as float64 has overflow
-            out = np.interp(x * lift, knots * lift, self.z)
+            if smooth or tiny:
+                lift = 2.0**600 if tiny else 1.0
+                out = np.interp(x * lift, knots * lift, self.z)
+            else:
+                out = self._latent_lookup(x)
         for side, beyond in enumerate((x < knots[0], x > knots[-1])):
             if beyond.any() and (tail := self.tails[side]) is not None:
                 out[beyond] = tail.latent(x[beyond], float(knots[-side]))

@@ -87,7 +87,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         to codes made without labels; "plain": the joint coefficients; "labels": the label whose own best code costs least.
     bounds : dict or None, default=None
         Largest Frobenius norms, by name: "dictionary" W, "codes" H, "coefficients" B (solver "bcd"), "covariates" G with the
-        intercept below it (both solvers), "products", W'[B, H'] or H'[B, W'] (solver "lpgd"). With ``l1`` the dictionary is
+        intercept below it (both solvers), "products", W [B, H'] or H [B, W'] (solver "lpgd"). With ``l1`` the dictionary is
         bounded by sqrt(n_components) if nothing else is said.
     radius : Radius or None, default=None
         How far the blocks of solver "bcd" may move in sweep k; None: freely.

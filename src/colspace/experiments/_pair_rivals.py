@@ -18,7 +18,7 @@ from ..metrics import recall_at_k
 from ..pairs._climb import climb
 from ..pairs._links import Links
 from ..pairs._reduce import embeddings, pair_moments
-from ..pairs._ridge import inverse_plus
+from ..pairs._ridge import Ridge, inverse_plus
 from ..pairs._ridge_search import ALPHAS, BANDWIDTHS
 from ..pairs._similarity import base_kernel, profile_kernel
 
@@ -60,22 +60,22 @@ def _distances(X: Array, standardise: bool) -> tuple[Any, Any]:
 
 
 def two_step(m: Memory, train: Index, test: Index, values: Values) -> Any:
-    """k (K + alpha)^-1 Y (L + beta)^-1 L."""
-    h, alpha, g, beta = values
+    """k (K + alpha)^-1 Y (L + beta)^-1 L; weights k (K + alpha)^-1 as they are, or their positive parts."""
+    h, alpha, g, beta, positive = values
     K, L = m.kernel("left", h), m.kernel("right", g)
     inverse = m.keep("right inverse", (g, beta), lambda: inverse_plus(L, beta))
-    half = _left(K, m.Y, train, test, alpha)
+    half = _left(K, m.Y, train, test, alpha, positive)
     return half - beta * (half @ inverse)
 
 
-def _left(K: Any, Y: Any, train: Index, test: Index, alpha: float) -> Any:
-    weights = K[np.ix_(test, train)] @ inverse_plus(K[np.ix_(train, train)], alpha)
-    return weights @ Y[train].astype(np.float32)
+def _left(K: Any, Y: Any, train: Index, test: Index, alpha: float, positive: bool) -> Any:
+    ridge = Ridge(inverse_plus(K[np.ix_(train, train)], alpha), alpha, positive)
+    return ridge.weights(K[np.ix_(test, train)]) @ Y[train].astype(np.float32)
 
 
 def joint_ridge(m: Memory, train: Index, test: Index, values: Values) -> Any:
     """The same on joint directions of the training part."""
-    h, alpha, g, beta, r, shrinkage = values
+    h, alpha, g, beta, r, shrinkage, positive = values
     key = len(train), int(train[:50].sum()), shrinkage, min(r, m.A.shape[1], m.B.shape[1])
 
     def coordinates() -> Any:
@@ -86,7 +86,7 @@ def joint_ridge(m: Memory, train: Index, test: Index, values: Values) -> Any:
 
     pair = m.keep("coordinates", key, coordinates)
     (left, D), (right, E) = m.keep("coordinate distances", key, lambda: [_distances(X, False) for X in pair])
-    half = _left(left.kernel(D, h), m.Y, train, test, alpha)
+    half = _left(left.kernel(D, h), m.Y, train, test, alpha, positive)
     inverse = m.keep("coordinate inverse", (key, g, beta), lambda: inverse_plus(right.kernel(E, g), beta))
     return half - beta * (half @ inverse)
 
@@ -130,13 +130,13 @@ class Rival:
         return tuple(values[i] for values, i in zip(self.ladders, places, strict=True))
 
 
-_WIDTHS, _RIDGES = BANDWIDTHS[::2], ALPHAS[::2]
+_WIDTHS, _RIDGES, _SIGNS = BANDWIDTHS[::2], ALPHAS[::2], (False, True)
 RIVALS = {
-    "kernel ridge": Rival(two_step, (_WIDTHS, _RIDGES, _WIDTHS, _RIDGES), (4, 4, 1, 2)),
+    "kernel ridge": Rival(two_step, (_WIDTHS, _RIDGES, _WIDTHS, _RIDGES, _SIGNS), (4, 4, 1, 2, 0)),
     "JDR + ridge": Rival(
         joint_ridge,
-        (_WIDTHS, _RIDGES, _WIDTHS, _RIDGES, (50, 100, 200), (0.1, 0.3, 0.5)),
-        (4, 5, 3, 2, 2, 1),
+        (_WIDTHS, _RIDGES, _WIDTHS, _RIDGES, (50, 100, 200), (0.1, 0.3, 0.5), _SIGNS),
+        (4, 5, 3, 2, 2, 1, 0),
     ),
     "Kronecker ridge": Rival(kronecker, (_WIDTHS[2:], _WIDTHS[:4], _RIDGES, (0.0,)), (2, 1, 4, 0)),
     "Kronecker ridge, profiles": Rival(

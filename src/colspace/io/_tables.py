@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
+from ._arrow_text import write_words
 from ._extras import require
 from ._files import PathLike, check_target, replacing
 from ._source import Source, kind_of, open_sources
@@ -202,12 +203,15 @@ def write_table(frame: Any, path: PathLike) -> None:
                     file, orient="records", lines=True, compression=packing(path), date_format="iso"
                 )
         return
-    layout = {"sep": "\t" if kind == "tsv" else ",", "index": not plain}
+    separator = "\t" if kind == "tsv" else ","
+    layout = {"sep": separator, "index": not plain}
     if str(path) == "-":
         frame.to_csv(sys.stdout, **layout)
         return
     with replacing(path) as file:
-        frame.to_csv(file, compression=packing(path), **layout)
+        words = plain and packing(path) is None and write_words(pandas, frame, file, separator)
+        if not words:
+            frame.to_csv(file, compression=packing(path), **layout)
 
 
 def packing(path: PathLike) -> Literal["gzip"] | None:

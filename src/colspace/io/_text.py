@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from ._arrow_text import read_words
 from ._source import Source
 
 _SEPARATORS = (",", ";", "\t", "|")
@@ -81,9 +82,14 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
     try:
         layout = layout_of(pandas, source, encoding)
         kept = {name: str for name in layout.fields if name.strip() in text}
-        frame = _read_csv(pandas, source, layout, dtype=kept or None)
+        frame, words_only = None, len(kept) == len(layout.fields)
+        if words_only and codecs.lookup(layout.encoding).name == "utf-8":
+            frame = read_words(pandas, source, layout.fields, layout.separator)
+        if frame is None:
+            frame = _read_csv(pandas, source, layout, dtype=kept or None)
         note = f"{path}: the header holds no {layout.expected!r}, so columns are separated at {layout.separator!r}"
-        if layout.separator not in (layout.expected, ",") and _count_numbers(frame) < frame.shape[1]:
+        other = layout.separator not in (layout.expected, ",") and not words_only
+        if other and _count_numbers(frame) < frame.shape[1]:
             comma = _read_csv(pandas, source, layout, dtype=kept or None, decimal=",")
             if _count_numbers(comma) > _count_numbers(frame):
                 frame, note = comma, f"{note} and ',' is the decimal mark"

@@ -22,8 +22,8 @@ NEIGHBOURS = (1, 3, 10, 30)
 RANKS = (5, 20)
 PENALTIES = (0.1, 1.0, 10.0)
 _CONFIDENCE = 10.0
-_WIDTH = 0.5  # of the median distance: how similar neighbours are
-_MOST = 5000  # entities of a side up to which neighbours are looked for
+WIDTH = 0.5  # of the median distance: how similar neighbours are
+MOST = 5000  # entities of a side up to which neighbours are looked for
 
 Measures = dict[str, Array]  # per entity; NaN: not asked
 
@@ -122,7 +122,7 @@ def _rivals(problem: Problem, asked: Index) -> dict[str, list[Way]]:
         return {"mean": [lambda: _constant(problem, asked)]}
     folds = replace(problem, by_folds=True, kept={}).folds if target in ("entries", "new-both") else []
     found: dict[str, list[Way]] = {"popularity": [lambda: _popular(problem, asked, folds)]}
-    if max(links.shape) <= _MOST:
+    if max(links.shape) <= MOST:
         S, T = (_similarities(source.bases) for source in (problem.left, problem.right))
         found["nearest neighbours"] = [
             lambda k=k: _near(problem, asked, folds, S, T, k)  # type: ignore[misc]
@@ -139,7 +139,7 @@ def _rivals(problem: Problem, asked: Index) -> dict[str, list[Way]]:
 
 def _similarities(bases: Any) -> Any:
     n = len(bases[0].values)
-    point = SidePoint(_WIDTH, 1.0, (1.0,) * len(bases), 0.0)
+    point = SidePoint(WIDTH, 1.0, (1.0,) * len(bases), 0.0)
     return make_side(bases, None, np.float64).kernel(point, np.arange(n), np.arange(n))
 
 
