@@ -1,7 +1,8 @@
 """Models of this version, which every later version must load: ``python tests/models/make_models.py`` once for a release.
 
 Writes a folder named after the version beside this file: a packed model of each family, made by the commands, the rows that it
-is put to, and what it makes of them. What is there is never made again.
+is put to, and what it makes of them. What is there is never made again, once the version is released; before that, remove the
+folder and run it again when what a fit stores has changed.
 """
 
 import lzma
