@@ -195,7 +195,7 @@ def not_a_column(name: str, names: Sequence[str]) -> str:
     "no column is called 'outcom'; is it 'outcome'?"
     """
     close = {known.casefold(): known for known in names}
-    near = [close[found] for found in get_close_matches(name.casefold(), close, 3, 0.7)]
+    near = [close[found] for found in get_close_matches(name.casefold(), close, 3)]
     if near:
         return f"no column is called {name!r}; is it {' or '.join(map(repr, near))}?"
     return f"no column is called {name!r}. Columns: {_few(names, 8)}"

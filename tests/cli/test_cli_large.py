@@ -1,6 +1,7 @@
 """Large tables are read a chunk at a time, and give what they give in memory."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -191,3 +192,16 @@ def test_new_rows_are_embedded_in_chunks(tables, frame):
     frame.drop(columns="x5").to_csv("odd.csv", index=False)
     assert "1 of the 6 columns of the fit are not in the table: 'x5'" in apply("odd.csv", code=2).stderr
     assert not (tables / "e.csv").exists()
+
+
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet", "t.arrow"])
+def test_look_takes_the_first_rows(tables, monkeypatch, small_chunks, table):
+    monkeypatch.setattr(_stream.first_rows, "__defaults__", (None, 8000))
+    done = CliRunner().invoke(colspace, ["look", table])
+    assert done.exit_code == 0, done.output
+    count = int(re.search(r"its first (\d+) rows, of about", done.stderr)[1])
+    about = int(re.search(r"of about ([\d,]+)", done.stderr)[1].replace(",", ""))
+    assert 50 < count < ROWS / 2
+    assert 0.8 * ROWS < about < 1.3 * ROWS
+    assert f"{count} rows, 10 columns" in done.stdout
+    assert f"colspace reduce {table} --response y --id id" in done.stdout

@@ -9,7 +9,7 @@ import click
 from ._files import check_files
 from ._group import one_line_errors
 from ._options import encoding_option, json_option, na_option, tables_argument
-from ._say import write_json
+from ._say import note, write_json
 from ._words import in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def command(
       colspace look survey.csv
       colspace look genes.csv diseases.csv links.csv
     """
-    from ..io import read_table
     from ..report._profile import advise, profile
 
     twice = [path for path in dict.fromkeys(tables) if tables.count(path) > 1]
@@ -49,7 +48,7 @@ def command(
         raise click.UsageError(msg)
     check_files(tables, as_json=as_json)
     with warnings_on_stderr("Note"):
-        frames = {path: _with_gaps(read_table(path, encoding=encoding), marks) for path in tables}
+        frames = {path: _with_gaps(_read(path, encoding), marks) for path in tables}
     profiles = [profile(path, frame) for path, frame in frames.items()]
     advice = advise(profiles, frames)
     if as_json is not None:
@@ -69,6 +68,21 @@ def command(
         console.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
         if each_advice.command:
             console.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+
+
+def _read(path: str, encoding: str | None) -> Any:
+    """The table, or the first rows of a large one."""
+    from ..io import read_table
+    from ..io._files import is_stream
+    from ..io._source import open_sources
+    from ..io._stream import first_rows
+
+    found = None if path == "-" or is_stream(path) else first_rows(open_sources(path), encoding)
+    if found is None:
+        return read_table(path, encoding=encoding)
+    frame, rows = found
+    note(f"{path} is large: what follows is of its first {len(frame):,} rows, of about {rows:,}")
+    return frame
 
 
 def _with_gaps(frame: Any, marks: tuple[str, ...]) -> Any:

@@ -13,39 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._arrow_text import GAPS
 from ._extras import require
 from ._files import PathLike, replacing
 from ._source import Source
-from ._tables import check_columns, check_table_target, packing
+from ._tables import check_columns, check_table_target, packing, plain_table
 from ._text import Layout, first_line, layout_of, read_text
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
 _BLOCK = 1 << 20  # bytes of text that are parsed at once
 _START = 1 << 18  # bytes of text that types are told from
 _CELLS = 1 << 20  # of a chunk
+_LOOK = 16 << 20  # bytes that tell what a table holds
 _PACKED = 4  # how much smaller packed text is
-#: What pandas reads as gaps.
-GAPS = [
-    "",
-    "#N/A",
-    "#N/A N/A",
-    "#NA",
-    "-1.#IND",
-    "-1.#QNAN",
-    "-NaN",
-    "-nan",
-    "1.#IND",
-    "1.#QNAN",
-    "<NA>",
-    "N/A",
-    "NA",
-    "NULL",
-    "NaN",
-    "None",
-    "n/a",
-    "nan",
-    "null",
-]
 
 
 @dataclass(frozen=True)
@@ -200,6 +180,26 @@ def open_stream(
     return Stream(sources, tuple(_columns(schema)), None, ".", frozenset(), tuple(marks))
 
 
+def first_rows(sources: Sequence[Source], encoding: str | None = None, size: int = _LOOK) -> Any:
+    """A frame of the first rows of a large table and about how many rows it has; None where the table is not large."""
+    stream = open_stream(sources, encoding=encoding)
+    if stream is None:
+        return None
+    if stream.layout is not None:
+        frame = read_text(_pandas(), _start(sources[0], size), text=(), gaps=True, encoding=encoding)
+    else:
+        import pyarrow as pa
+
+        held, count = [], 0
+        for chunk in stream.chunks(stream.names, {}):
+            held.append(chunk)
+            count += 8 * chunk.num_rows * chunk.num_columns
+            if count >= size:
+                break
+        frame = plain_table(pa.concat_tables(held), sources[0]).to_pandas()
+    return frame, max(stream.rows, len(frame))
+
+
 def is_large(sources: Sequence[Source]) -> bool:
     """Whether the tables take more than `LARGE` bytes, as text or in memory."""
     pyarrow = require("pyarrow", "cli", "reading tables")
@@ -253,10 +253,10 @@ def _arrow_reader(file: Any) -> Any:
     return pa.RecordBatchReader.from_batches(opened.schema, batches)
 
 
-def _start(source: Source) -> Source:
+def _start(source: Source, size: int = _START) -> Source:
     """The first rows of a text file as a source of their own."""
     with source.open() as file:
-        text = file.read(_START)
+        text = file.read(size)
     whole = text[: text.rfind(b"\n") + 1] or text
     return replace(source, content=whole, zipped=False)
 

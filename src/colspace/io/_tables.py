@@ -97,7 +97,7 @@ def read_source(
     if source.is_text:
         frame = read_text(pandas, source, text=text, gaps=gaps, encoding=encoding)
     else:
-        frame = _plain(read_arrow(source), source).to_pandas()
+        frame = plain_table(read_arrow(source), source).to_pandas()
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         msg = f"{source.path} is empty: {frame.shape[0]} rows, {frame.shape[1]} columns"
         raise ValueError(msg)
@@ -145,7 +145,7 @@ def _read_json(pyarrow: Any, source: Source, file: Any) -> Any:
             block *= 16
 
 
-def _plain(table: Any, source: Source) -> Any:
+def plain_table(table: Any, source: Source) -> Any:
     """Decimals as floats; lists and records, which are no cells, as their text."""
     import pyarrow as pa
 

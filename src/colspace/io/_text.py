@@ -150,7 +150,8 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
     guess = next((name for bom, name in _BOMS if start.startswith(bom)), None)
     if guess is None and b"\0" in start:
         even, odd = start[::2].count(0), start[1::2].count(0)
-        guess = "utf-16-le" if odd > 4 * even else "utf-16-be" if even > 4 * odd else None
+        few = len(start) // 8  # of western text every other byte is zero
+        guess = "utf-16-le" if odd > 4 * even + few else "utf-16-be" if even > 4 * odd + few else None
         if guess is None:
             msg = f"{source.path} is not a {source.kind.upper()} table: it holds bytes that are zero"
             raise ValueError(msg)

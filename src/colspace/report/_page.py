@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -83,7 +84,7 @@ def render(report: Report) -> str:
     True
     """
     jinja = require("jinja2", "report", "reports")
-    bundle = require("vl_convert", "report", "reports").javascript_bundle() if _drawn(report) else ""
+    bundle = _bundle() if _drawn(report) else ""
     room = files(__package__)
     environment = jinja.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja.StrictUndefined
@@ -104,6 +105,12 @@ def render(report: Report) -> str:
             version=__version__,
         )
     )
+
+
+@cache
+def _bundle() -> str:
+    """Vega and its friends, about 0.9 MB; made once, as that takes a second."""
+    return str(require("vl_convert", "report", "reports").javascript_bundle())
 
 
 def write_report(report: Report, path: PathLike) -> None:

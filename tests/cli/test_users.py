@@ -1,0 +1,130 @@
+"""Five users, from their files to a report, and held-back rows by the command as by Python."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+import users
+from colspace import load
+from colspace.cli._group import colspace
+from colspace.io import read_table
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def command(line):
+        done = CliRunner().invoke(colspace, shlex.split(line))
+        assert done.exit_code == 0, done.output
+        return done
+
+    return command
+
+
+def page(name):
+    text = Path(name).read_text()
+    assert len(text) < 3_000_000
+    return text
+
+
+def test_two_omics_tables(run, tmp_path):
+    whole = users.omics(tmp_path).set_index("patient")
+    advice = json.loads(run("look genes.csv proteins.csv --json -").stdout)["advice"][0]["command"]
+    assert advice == "colspace reduce genes.csv proteins.csv --id patient --response outcome"
+    told = run(f"{advice.removeprefix('colspace ')} -r 1 --out e.csv --save m.skops --report r.html").stdout
+    assert "R2 on rows left out" in told
+    assert "largest loadings" in told
+    assert ">Loadings</h2>" in page("r.html")
+    run("apply m.skops new_genes.csv new_proteins.csv --id patient --out new.csv")
+    new = read_table("new.csv").set_index("patient")
+    assert len(new) == 40
+    model = load("m.skops")
+    assert_allclose(
+        new, model.transform(whole.loc[new.index, model.feature_names_in_]), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_survey_with_gaps(run, tmp_path):
+    whole = users.survey(tmp_path).set_index("respondent")
+    advice = json.loads(run("look survey.csv --json -").stdout)["advice"][0]["command"]
+    assert advice == "colspace impute survey.csv --out filled.csv --id respondent"
+    told = run(f"{advice.removeprefix('colspace ')} --intervals --save m.skops --report r.html").stdout
+    assert "gaps filled" in told
+    assert "hidden cells" in told
+    assert ">Intervals</h2>" in page("r.html")
+    run("apply m.skops wave2.csv --id respondent --intervals --out new.csv")
+    run("apply m.skops wave2.csv --id respondent --draws 2 --seed 3 --out draw.csv")
+    new = read_table("new.csv", text=["respondent"]).set_index("respondent")
+    model = load("m.skops")
+    rows = whole.loc[new.index, model.feature_names_in_]
+    filled, (lower, upper) = model.transform(rows), model.interval(rows)
+    gaps = rows["income"].isna()
+    assert gaps.any()
+    assert_allclose(new["income"], filled["income"].astype(float), rtol=1e-9)
+    assert new["town"].tolist() == filled["town"].tolist()
+    assert_allclose(new["income__lower"][gaps], lower["income"][gaps].astype(float), rtol=1e-9)
+    assert_allclose(new["income__upper"][gaps], upper["income"][gaps].astype(float), rtol=1e-9)
+    drawn = list(model.sample(rows, 2, random_state=3))
+    assert_allclose(read_table("draw-2.csv")["income"], drawn[1]["income"].astype(float), rtol=1e-9)
+
+
+def test_texts_of_jobs(run, tmp_path):
+    whole = users.jobs(tmp_path).set_index("job", drop=False)
+    advice = json.loads(run("look jobs.csv --json -").stdout)["advice"][0]["command"]
+    assert (
+        advice == "colspace atoms jobs.csv --label logo --text description --out topics"
+    )  # which label, only people know
+    told = run(
+        "atoms jobs.csv --label fraudulent --text description --out topics -c logo --id job -r 3 --save m.skops --report r.html"
+    ).stdout
+    assert "NMF + logistic regression" in told
+    assert ">Topics</h2>" in page("r.html")
+    run("apply m.skops new_jobs.csv --id job --out new.csv")
+    new = read_table("new.csv").set_index("job")
+    model = load("m.skops")
+    rows = whole.loc[new.index]
+    assert new["fraudulent"].tolist() == model.predict(rows).tolist()
+    assert_allclose(new[["p_no", "p_yes"]], model.predict_proba(rows), rtol=1e-9)
+    assert (new["fraudulent"] == rows["fraudulent"]).mean() > 0.9
+
+
+def test_drugs_and_diseases(run, tmp_path):
+    diseases = users.links(tmp_path)
+    advice = json.loads(run("look diseases.csv drugs.csv links.csv --json -").stdout)["advice"][0]["command"]
+    assert (
+        advice == "colspace pairs --left diseases.csv --right drugs.csv --links links.csv --out partners.csv"
+    )
+    told = run(
+        f"{advice.removeprefix('colspace ')} --predict new_diseases.csv --top 5 --save m.skops --report r.html"
+    ).stdout
+    assert "nearest neighbours" in told
+    assert ">Why these partners</h2>" in page("r.html")
+    run("apply m.skops new_diseases.csv --top 5 --out new.csv")
+    new, told = pd.read_csv("new.csv"), pd.read_csv("partners.csv")
+    ranked = load("m.skops").rank(diseases.set_index("disease").iloc[40:], k=5)
+    assert new["right"].tolist() == ranked["right"].tolist() == told["drug"].tolist()
+    assert_allclose(new["score"], ranked["score"], rtol=1e-6)
+
+
+def test_a_folder_of_parquet_files(run, tmp_path):
+    whole = users.parquet(tmp_path).set_index("time")
+    advice = json.loads(run("look measured --json -").stdout)["advice"][0]["command"]
+    assert advice == "colspace reduce measured --response state --id time"
+    told = run(f"{advice.removeprefix('colspace ')} --out e.parquet --save m.skops --report r.html").stdout
+    assert "accuracy on rows left out" in told
+    assert ">Embedding</h2>" in page("r.html")
+    assert len(read_table("e.parquet")) == 500
+    run("apply m.skops later.parquet --id time --out new.csv")
+    new = read_table("new.csv").set_index("time")
+    model = load("m.skops")
+    assert_allclose(
+        new, model.transform(whole.loc[new.index, model.feature_names_in_]), rtol=1e-9, atol=1e-12
+    )
+    assert np.isfinite(new.to_numpy()).all()
