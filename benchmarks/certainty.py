@@ -54,6 +54,21 @@ def table_of(path: Path) -> pd.DataFrame:
     return pd.DataFrame(kept)
 
 
+def calibration_error(claimed: Any, right: Any) -> float:
+    """Mean over bins of at least 20 cells, by their cells, of |claimed - right|."""
+    which = np.clip(np.searchsorted(BINS, claimed, "right") - 1, 0, len(BINS) - 2)
+    parts = [which == b for b in range(len(BINS) - 1)]
+    return sum(on.mean() * abs(claimed[on].mean() - right[on].mean()) for on in parts if on.sum() >= 20)
+
+
+def by_chance(claimed: Any, cell: Any, draws: int = 400) -> Any:
+    """The calibration error, at 5, 50 and 95 % of the draws, had every claim been right; a cell hidden twice is right in both or neither."""
+    rng = np.random.default_rng(0)
+    which = np.unique(cell, return_inverse=True)[1]
+    found = [calibration_error(claimed, (rng.random(which.max() + 1)[which] < claimed)) for _ in range(draws)]
+    return np.quantile(found, [0.05, 0.5, 0.95])
+
+
 def hidden(path: Path, masks: int) -> None:
     """Levels by bins of their claimed probability, numbers by the cover of their intervals."""
     frame = table_of(path)
@@ -61,6 +76,7 @@ def hidden(path: Path, masks: int) -> None:
     known = ~np.isnan(X)
     claims: list[Any] = []
     rights: list[Any] = []
+    cells: list[Any] = []
     inside: dict[float, list[Any]] = {0.5: [], 0.8: [], 0.95: []}
     for seed in range(masks):
         gone = known & (np.random.default_rng(seed).random(X.shape) < 0.2)
@@ -69,6 +85,7 @@ def hidden(path: Path, masks: int) -> None:
         at = gone & levels
         claims.append(model.probability_within(holes, 0)[at])
         rights.append((model.transform(holes) == X)[at])
+        cells.append(np.flatnonzero(at))
         at = gone & ~levels
         for share, found in inside.items():
             lower, upper = model.interval(holes, share)
@@ -78,11 +95,9 @@ def hidden(path: Path, masks: int) -> None:
         f"{path.stem}: {X.shape[0]} x {X.shape[1]}, {masks} masks; levels: claimed {claimed.mean():.3f} true {right.mean():.3f}"
     )
     which = np.clip(np.searchsorted(BINS, claimed, "right") - 1, 0, len(BINS) - 2)
-    gap = 0.0
     for b in range(len(BINS) - 1):
         on = which == b
         if on.sum() >= 20:
-            gap += on.mean() * abs(claimed[on].mean() - right[on].mean())
             print(
                 f"  {BINS[b]:.1f}-{BINS[b + 1]:.1f}: claimed {claimed[on].mean():.3f} true {right[on].mean():.3f} ({on.sum()} cells)"
             )
@@ -91,7 +106,12 @@ def hidden(path: Path, masks: int) -> None:
         for share, found in inside.items()
         if len(np.concatenate(found))
     )
-    print(f"  expected calibration error {gap:.3f}; cover of numbers: {shares or 'no numbers'}", flush=True)
+    low, middle, high = by_chance(claimed, np.concatenate(cells))
+    print(
+        f"  expected calibration error {calibration_error(claimed, right):.3f} (were all claims right, by chance {middle:.3f}, "
+        f"{low:.3f} to {high:.3f}); cover of numbers: {shares or 'no numbers'}",
+        flush=True,
+    )
 
 
 def choice(masks: int) -> None:

@@ -249,7 +249,7 @@ def test_an_interrupted_command_leaves_what_was_there(files, monkeypatch, comman
     monkeypatch.setattr(pd.DataFrame, "to_csv", interrupted)
     monkeypatch.setattr(pd.DataFrame, "to_parquet", interrupted)
     monkeypatch.setattr(Figure, "savefig", interrupted)
-    if command[0] == "reproduce" or "--save" in command:
+    if command[0] in ("reproduce", "impute") or "--save" in command:
         monkeypatch.setattr(_files.os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
     done = run(*command, ok=False)
     assert (done.exit_code, "Error: interrupted" in done.stderr) == (2, True)

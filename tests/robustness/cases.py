@@ -265,6 +265,7 @@ PLANS = {
         {
             "n_components": COUNTS,
             "reduction": (["joint", "pca", "phd", "cphd", "sols"], ["cca"]),
+            "kernel": (["separable", "sum"], ["product"]),
             "shrinkage": (["auto", 0.0, 0.1, 1.0], [-1, 2.0]),
             "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "metric": (["features"], ["cosine"]),
@@ -286,6 +287,7 @@ PLANS = {
             "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),
+            "positive": (["auto", True, False], ["yes"]),
             "reduction": (["auto", None, "joint", "pca"], ["cca"]),
             "n_components": (["auto", 1], [0, 99]),
             "shrinkage": (["auto", 0.1, 1.0], [-1, 2.0]),

@@ -280,7 +280,9 @@ def test_errors_of_a_table_with_gaps_cover():
         y = (X[:, :6] @ U)[:, 0] * (X[:, 6:] @ U)[:, 0] + 0.5 * rng.standard_normal(1500)
         X[rng.random(X.shape) < 0.3] = np.nan
         reducer = JointReduction(1, moments="all", blocks={"a": slice(0, 6), "b": slice(6, 12)})
-        model = HoleyReduction(CopulaImputer(1), reducer, n_refits=2, random_state=0).fit(X, y)
+        model = HoleyReduction(CopulaImputer(1, random_state=0), reducer, n_refits=2, random_state=0).fit(
+            X, y
+        )
         assert model.missing_share_ == pytest.approx(0.3, abs=0.02)
         for b, L in model.loadings_.items():
             T = U * float(np.sum(U * L))  # lengths are those of the filled table
@@ -290,7 +292,8 @@ def test_errors_of_a_table_with_gaps_cover():
             true.append(nsee(U, L) ** 2)
             claimed.append(model.expected_error_[b] ** 2)
     assert 0.92 < np.mean(held) < 0.985
-    assert 0.85 < np.sqrt(np.mean(claimed) / np.mean(true)) < 1.2
+    # 16 squared errors of five dimensions: their mean has a standard error of 16 %, its root one of 8 %
+    assert 0.8 < np.sqrt(np.mean(claimed) / np.mean(true)) < 1.25
 
 
 def test_the_imputer_without_groups_of_rows(table):

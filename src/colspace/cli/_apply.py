@@ -62,6 +62,10 @@ def match_columns(there: Sequence[str], wanted: Sequence[str] | None, count: int
     return list(wanted)
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 @dataclass(frozen=True)
 class Rows:
     """New rows for a model: its file's header, the tables, and how they are read."""
@@ -74,8 +78,22 @@ class Rows:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the model says of its fit."""
-        return dict(self.header["about"])
+        """What the model says of its fit; what reading the tables rests on is checked."""
+        about = dict(self.header["about"])
+        for name in ("texts", "left_columns", "responses", "warnings"):
+            if name in about and not _is_texts(about[name]):
+                msg = (
+                    f"the model's header has {name} {str(about[name])[:40]!r}, which colspace does not write"
+                )
+                raise ValueError(msg)
+        told = about.get("tables", [])
+        if not isinstance(told, list) or not all(
+            isinstance(t, dict) and isinstance(t.get("name"), str) and isinstance(t.get("renamed"), dict)
+            for t in told
+        ):
+            msg = f"the model's header has tables {str(told)[:40]!r}, which colspace does not write"
+            raise ValueError(msg)
+        return about
 
     def read(self, more: Sequence[str] = ()) -> tuple[Any, Any]:
         """The model's columns, and those of --id and of ``more`` that are there."""
@@ -216,7 +234,12 @@ def _framed(values: Any, like: Any) -> Any:
 
 def partners(model: Any, rows: Rows, top: int) -> Any:
     """The best partners of new left entities."""
-    return model.rank(left_entities(rows), k=top)
+    from ._say import note
+
+    count = model.Y_.shape[1]
+    if top > count:
+        note(f"--top {top} is more than the {count} right entities; all of them are ranked")
+    return model.rank(left_entities(rows), k=min(top, count))
 
 
 def left_entities(rows: Rows) -> Any:

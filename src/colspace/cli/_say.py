@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import click
@@ -43,6 +43,28 @@ def print_written(screen: Any, **files: str | None) -> None:
     for what, path in files.items():
         if path is not None and path != "-":
             screen.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+
+
+@contextmanager
+def sound_header(model: str) -> Iterator[None]:
+    """What a header of a model file holds is used within; one that is not as colspace writes it is one error."""
+    try:
+        yield
+    except (KeyError, IndexError, AttributeError, TypeError) as error:
+        msg = f"{model} has a header that is not as colspace writes it ({type(error).__name__}: {error})"
+        raise ValueError(msg) from error
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would obey.
+
+    Examples
+    --------
+    >>> from colspace.cli._say import printable
+    >>> printable("a\\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def write_json(found: Mapping[str, Any], path: str | None) -> None:

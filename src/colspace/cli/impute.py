@@ -243,6 +243,7 @@ def command(
     if model is not None:
         from ..io import save
 
+        imputer.set_params(n_jobs=None)
         save(imputer, model, about=_about(summary, joined.about(), seed, notes))
     if report is not None:
         from ..report import write_report

@@ -9,7 +9,7 @@ import click
 from ._files import check_files
 from ._group import one_line_errors
 from ._options import json_option
-from ._say import write_json
+from ._say import printable, sound_header, write_json
 from ._words import in_options
 
 _SHOWN = 12
@@ -44,12 +44,13 @@ def command(model: str, as_json: str | None) -> None:
 
     console = Console(highlight=False)
     for line in _lines(model, found):
-        console.print(escape(line), soft_wrap=True)
+        console.print(escape(printable(line)), soft_wrap=True)
     quality = found["about"].get("quality")
     if isinstance(quality, dict) and "scores" in quality:
         from ._check import print_quality
 
-        print_quality(console, quality)
+        with sound_header(model):
+            print_quality(console, _printable(quality))
 
 
 def _lines(path: str, found: dict[str, Any]) -> list[str]:
@@ -68,7 +69,8 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
     lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in _APART]
     if isinstance(about.get("hidden_cells"), dict):
         lines.append(str(about["hidden_cells"].get("sentence", "")))
-    lines += [f"warning at the fit: {text}" for text in about.get("warnings", [])]
+    warned = about.get("warnings")
+    lines += [f"warning at the fit: {text}" for text in (warned if isinstance(warned, list) else [])]
     if "line" in about:
         lines.append(f"fitted by: {about['line']}")
     lines.append(
@@ -76,6 +78,14 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
         + ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     )
     return lines
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> str:

@@ -49,12 +49,12 @@ def command(
     from ..report import write_report
     from ._apply import Rows
     from ._model_report import report_of
-    from ._say import console, print_written
+    from ._say import console, print_written, sound_header
 
     header = info(model)
     estimator = load(model)
     rows = Rows(header, tables, ids, marks, encoding)
-    with warnings_on_stderr("Note"):
+    with warnings_on_stderr("Note"), sound_header(model):
         page = report_of(estimator, rows, Path(model).name)
     write_report(page, out)
     print_written(console(), report=out)

@@ -10,8 +10,9 @@ import importlib
 import importlib.metadata
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -29,6 +30,18 @@ from ._text import first_line
 FORMAT = 1
 _HEADER = "colspace.json"
 _PACKAGES = ("colspace", "numpy", "scipy", "sklearn")
+#: Functions that pipelines of `colspace atoms` hold, of one DataFrame each.
+_FUNCTIONS = tuple(f"colspace.cli._atoms_table.{name}" for name in ("join_texts", "as_levels", "as_numbers"))
+#: Rooms of scikit-learn whose classes are parts of estimators.
+_INNER = (
+    "sklearn.tree._",
+    "sklearn.ensemble._hist_gradient_boosting.",
+    "sklearn._loss.",
+    "sklearn.metrics._dist_metrics",
+    "sklearn.neighbors._",
+    "sklearn.gaussian_process.kernels",
+    "sklearn.calibration",
+)
 _SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
 _ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HEADERS = 76  # bytes of a zip file that every member takes beside its content
@@ -127,31 +140,45 @@ def _checked_header(path: PathLike, data: bytes) -> dict[str, Any]:
     _check_sizes(data)
     with ZipFile(io.BytesIO(data)) as archive:
         if _HEADER not in archive.namelist():
-            return {
-                "format": 0,
-                "estimator": None,
-                "columns": None,
-                "n_features": None,
-                "versions": {},
-                "about": {},
-            }
+            return _typed({})
         header = json.loads(archive.read(_HEADER))
     form = header.get("format") if isinstance(header, dict) else None
     if not isinstance(form, int) or isinstance(form, bool) or form < 1:
         msg = f"its header has the format {form!r}"
         raise ValueError(msg)
     if form > FORMAT:
-        by = header.get("versions", {}).get("colspace", "a later version")
+        versions = header.get("versions")
+        by = versions.get("colspace", "?") if isinstance(versions, dict) else "?"
         msg = f"{path} was written by colspace {by} in format {form}; this is {__version__}, which reads up to {FORMAT}: upgrade colspace"
         raise NewerFileError(msg)
-    known: dict[str, Any] = {
+    return _typed(header)
+
+
+def _typed(header: Mapping[str, Any]) -> dict[str, Any]:
+    """A header whose entries are of the types that `save` writes; what it lacks is None or empty."""
+    empty: dict[str, Any] = {
+        "format": 0,
         "estimator": None,
         "columns": None,
         "n_features": None,
         "versions": {},
         "about": {},
     }
-    return {**known, **header}
+    found = {name: header.get(name, nothing) for name, nothing in empty.items()}
+    columns, versions = found["columns"], found["versions"]
+    sound = {
+        "estimator": found["estimator"] is None or isinstance(found["estimator"], str),
+        "columns": columns is None
+        or (isinstance(columns, list) and all(isinstance(c, str) for c in columns)),
+        "n_features": found["n_features"] is None or type(found["n_features"]) is int,
+        "versions": isinstance(versions, dict) and all(isinstance(v, str) for v in versions.values()),
+        "about": isinstance(found["about"], dict),
+    }
+    for name, well in sound.items():
+        if not well:
+            msg = f"its header has {name} {str(found[name])[:40]!r}"
+            raise ValueError(msg)
+    return found
 
 
 class NewerFileError(ValueError):
@@ -213,6 +240,9 @@ def _check_sizes(data: bytes) -> None:
             msg = "it holds a member twice"
             raise ValueError(msg)
         for member in members:
+            if not re.fullmatch(r"[\w-]+\.[a-z]+", member.filename):
+                msg = f"it holds a member {member.filename[:40]!r}, which no model has"
+                raise ValueError(msg)
             if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
                 msg = f"{member.filename} is compressed, {member.compress_size:,} bytes for {member.file_size:,}"
                 raise ValueError(msg)
@@ -269,14 +299,18 @@ def _check_trusted(types: list[str], what: str) -> None:
     refused = sorted(name for name in types if not _is_ours(name))
     if refused:
         msg = (
-            f"{what}: it holds types that are not part of colspace, numpy, scipy or scikit-learn: "
+            f"{what}: it holds types that are neither estimators nor data of colspace, numpy, scipy or scikit-learn: "
             f"{', '.join(refused)}"
         )
         raise TypeError(msg)
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a dotted name is a class (or a function of colspace) defined in one of the trusted packages."""
+    """Whether a dotted name is a class that only holds data, or one of our functions that pipelines of colspace hold.
+
+    Being part of a trusted package is not enough: an object is made without its constructor and with any state, and classes
+    that clean up after themselves would then remove whatever that state names.
+    """
     module, _, attribute = name.rpartition(".")
     package = module.split(".")[0]
     if package not in _PACKAGES or any(part.startswith("__") for part in module.split(".")):
@@ -285,10 +319,21 @@ def _is_ours(name: str) -> bool:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
         return False
-    home = str(getattr(found, "__module__", "")).split(".")[0]
     if isinstance(found, FunctionType):
-        return home == package == "colspace"
-    return isinstance(found, type) and home in _PACKAGES
+        return name in _FUNCTIONS
+    if not isinstance(found, type) or hasattr(found, "__del__"):
+        return False
+    home = found.__module__
+    if home.split(".")[0] != package:
+        return False
+    if package == "colspace":
+        named = issubclass(found, tuple) and hasattr(found, "_fields")
+        return issubclass(found, BaseEstimator) or is_dataclass(found) or named
+    if package == "sklearn":
+        return issubclass(found, BaseEstimator) or home.startswith(_INNER)
+    if package == "scipy":
+        return issubclass(found, sparse.sparray | sparse.spmatrix)
+    return issubclass(found, np.generic | np.dtype)
 
 
 # skops writes JSON, whose mappings have text keys, while moments are keyed by pairs of blocks; and it compresses sparse
