@@ -11,7 +11,7 @@ from colspace import CopulaImputer
 from colspace.copula import _fit
 from colspace.copula._em import noise_edge
 from colspace.copula._encode import distinct_values, training_block
-from colspace.copula._estep import Factors, Work, _inverted, _inverted_by_halves, fresh
+from colspace.copula._estep import Factors, Work, _solved_by_roots, _solved_by_sweeps, fresh
 from colspace.copula._lookup import Lookup
 from colspace.copula._marginals import build_chain
 from colspace.copula._packed import Packed, packed, packed_blocks
@@ -135,15 +135,24 @@ def test_a_fit_holds_twice_its_table_and_what_a_few_blocks_need():
 # ---------------------------------------------------------------------- products and threads
 
 
-@pytest.mark.parametrize("k", [1, 5, 17])
-def test_sweeps_invert(k):
+@pytest.mark.parametrize("k", [1, 5, 13, 17])
+def test_rows_are_solved(k):
     rng = np.random.default_rng(k)
-    root = rng.standard_normal((6, k, k + 3))
-    A = root @ root.transpose(0, 2, 1)
-    for invert in (_inverted, _inverted_by_halves):
-        found = A.transpose(1, 2, 0).copy()
-        invert(found, Work())
-        np.testing.assert_allclose(found.transpose(2, 0, 1), np.linalg.inv(A), rtol=1e-8, atol=1e-10)
+    root = rng.standard_normal((7, k, k + 3))
+    A, b = root @ root.transpose(0, 2, 1), rng.standard_normal((7, k))
+    inverse = np.linalg.inv(np.eye(k) + A)
+    i, j = np.triu_indices(k)
+    for solve in (_solved_by_sweeps, _solved_by_roots):
+        V, t = A[:, i, j].T.copy(), np.zeros((k, 7))
+        solve(V, b.T.copy(), t, Work())
+        np.testing.assert_allclose(V.T, inverse[:, i, j], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(t.T, np.einsum("nij,nj->ni", inverse, b), rtol=1e-8, atol=1e-10)
+
+
+def test_a_precision_that_is_none_is_refused():
+    V = np.full((91, 1), -5.0)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        _solved_by_roots(V, np.ones((13, 1)), np.zeros((13, 1)), Work())
 
 
 def test_products_have_one_thread_and_others_what_they_had():

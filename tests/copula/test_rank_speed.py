@@ -78,11 +78,25 @@ def test_a_clear_rank_asks_no_hidden_cells():
     W = np.full((20, 1), np.sqrt(0.7))
     clear = Factors(W, np.zeros((20, 1, 1)), np.full(20, 0.3))
     few, many = np.full(20, 100.0), np.full(20, 1e5)
-    assert not unclear(clear, few)
+    assert not unclear(clear, few, 14)
     weak = np.hstack([W, 0.1 * np.tile([[1.0], [-1.0]], (10, 1))])
     faint = Factors(weak, np.zeros((20, 2, 2)), np.full(20, 0.29))
-    assert unclear(faint, few)
-    assert not unclear(faint, many)
+    assert unclear(faint, few, 14)
+    assert not unclear(faint, many, 14)
+
+
+@pytest.mark.parametrize(("second", "expected"), [(0.1, False), (0.02, True)])
+def test_strengths_that_fall_steeply_are_not_clear(second, expected):
+    """The second factor is six times the edge of the noise and more, in both; but the first is 7 and 35 times as strong."""
+    W = np.sqrt([0.7, second]) * np.tile([[1.0, 1.0], [1.0, -1.0]], (10, 1))
+    assert unclear(Factors(W, np.zeros((20, 2, 2)), np.full(20, 0.05)), np.full(20, 400.0), 14) == expected
+
+
+def test_a_rank_that_ends_where_it_began_is_not_clear():
+    W = np.full((20, 1), np.sqrt(0.7))
+    clear = Factors(W, np.zeros((20, 1, 1)), np.full(20, 0.3))
+    assert not unclear(clear, np.full(20, 1e5), 2)
+    assert unclear(clear, np.full(20, 1e5), 1)
 
 
 def test_generous_start_keeps_the_noise_of_exact_correlations():

@@ -256,6 +256,7 @@ def fit_copula(
     passes = rows.passes(chain, k)
     counted = n_components is None and method == "ep"
     factors, together = start_factors(passes, chain, k, rng, cells if counted else None)
+    begun = k
     size = float(passes.total(_size)[0])
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
@@ -282,17 +283,18 @@ def fit_copula(
             max_iter=max_iter,
             tick=tick,
         )
-        step_of_blocks = int(cells.mean() // (ENOUGH * p)) if counted else 1
-        if step_of_blocks > 1:
-            state = early_factors(
-                passes.thinned(step_of_blocks), state, cells / size, common=common, tol=tol, max_iter=max_iter
-            )
+        every = int(cells.mean() // (ENOUGH * p)) if counted else 1
+        some = (
+            passes.thinned(every) if every > 1 else passes
+        )  # blocks that tell factors from noise as well as all do
+        if every > 1:
+            state = early_factors(some, state, cells / size, common=common, tol=tol, max_iter=max_iter)
             passes.update(_start_ep, state)
         state, traces, loose = run(state, auto_rank=counted)
         rank, most = state.factors.rank, min(most_factors(p), MOST)
-        if counted and rank < most and unclear(state.factors, cells):
+        if counted and rank < most and unclear(state.factors, cells, begun):
             starts = partial(_started, chain=chain, rng=rng)
-            k = best_rank(passes, state, starts, most, common=common, tol=tol, groups=groups)
+            k = best_rank(some, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
                 passes.update(_start_ep, state)

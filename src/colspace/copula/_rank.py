@@ -18,21 +18,24 @@ from ._truncated import log_mass
 HIDDEN = 0.1  # share of the cells
 CROWDED = 0.2  # what a factor must add to unit noise, from which on there are few rows for the columns
 CLEAR = 6.0  # times that, which every factor has where a rank is clear
-MOST = 40  # factors
+EVEN = 10.0  # times the weakest factor, that the strongest has at most where a rank is clear
+MOST = 80  # factors
 _STEP, _LEAST_STEP = 2.0, 1.3  # from one number of factors to the next
 _WORTH = 2e-3  # of a hidden cell's log likelihood, that more factors must gain
 _ITERATIONS, _LOOSER = 12, 3.0
 _ONE, _TWO = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
-def unclear(f: Factors, cells: Array) -> bool:
-    """Whether strengths of factors go on into the noise, and rows are few enough for that to matter."""
+def unclear(f: Factors, cells: Array, begun: int) -> bool:
+    """Whether strengths of factors go on into the noise and rows are few enough for that to matter; or all ``begun`` with are left."""
     edge = noise_edge(len(f.W), cells)
+    if f.rank >= begun:
+        return True
     if edge <= CROWDED:
         return False
     vectors = np.linalg.eigh(f.W.T @ f.W)[1]
     strength = np.einsum("pi,p->i", (f.W @ vectors) ** 2, 1.0 / f.noise)
-    return bool(strength.min() < CLEAR * edge)
+    return bool(strength.min() < CLEAR * edge or strength.max() > EVEN * strength.min())
 
 
 def best_rank(

@@ -18,9 +18,8 @@ from ._threads import in_threads, thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered
-_TOGETHER = (
-    1 << 17
-)  # cells of blocks that are given out at once, and of those without levels, which are solved at once
+_TOGETHER = 1 << 17  # cells of blocks that are given out at once; without levels they are solved at once too
+_ROWS, _WIDEST = 512, 1 << 21  # rows that are given out at once in wide tables, and their cells at most
 
 
 class Solved:
@@ -63,9 +62,8 @@ def remembered(
     """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
     n, k, p = X.shape[0], model.factors.rank, len(model.columns)
     size = rows_per_block(p, k)
-    many = size * max(
-        1, _TOGETHER // max(size * p, 1)
-    )  # rows that are given out together: each time has its price
+    together = max(_TOGETHER, min(_ROWS * p, _WIDEST)) // max(p, 1)
+    many = size * max(1, together // size)  # rows that are given out at once: each time has its price
     chunks = [slice(a, min(a + many, n)) for a in range(0, n, many)]
     if not len(model.state.chain.level_value):
         size = many  # nothing is swept, so that one block is as good as several
