@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._apply import Rows, kind_of, left_entities, read_gaps
+from ._python import model_code
 
 _TOP = 10  # partners of each entity
 
@@ -21,6 +22,7 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
         "command": str(about.get("line", "")),
     }
     kind = kind_of(model)
+    shared["python"] = model_code(name, rows.tables, kind)
     if kind == "imputer":
         return _imputer(model, rows, shared)
     if kind == "pairs":

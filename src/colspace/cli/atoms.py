@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -295,10 +294,10 @@ def command(
         if model is not None:
             about = {**joined.about(), "warnings": [*warned, *notes], "line": given_command()}
             save_pipeline(encoded, atoms, model, task, summary, about)
-            wrote.append(Path(model))
         if report is not None:
             from ..report import write_report
             from ..report._atoms import atoms_report
+            from ._python import model_code
 
             page = atoms_report(
                 atoms,
@@ -318,11 +317,12 @@ def command(
                 },
                 notes=[*warned, *notes],
                 command=given_command(),
+                python=model_code(model or "model.skops", tables, "classifier"),
             )
             write_report(page, report)
-            wrote.append(Path(report))
     write_json(summary, as_json)
-    _print(console(as_json), summary, task, atoms, encoded, wrote, pictured=image_shape is not None)
+    files = {"model": model, "report": report, "JSON": as_json}
+    _print(console(as_json), summary, task, atoms, encoded, wrote, files, pictured=image_shape is not None)
 
 
 def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
@@ -349,40 +349,39 @@ def _print(
     model: Any,
     encoded: Any,
     wrote: list[Path],
+    files: dict[str, str | None],
     *,
     pictured: bool,
 ) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    rows, held = summary["rows"], summary["held_out"]
-    scored = f"{held} rows held out" if held else "scores of the rows that were fitted, so they flatter"
+    from ._check import print_scores
+    from ._say import print_written
+
+    rows, held = f"{summary['rows']:,}", summary["held_out"]
+    scored = f"{held:,} rows held out" if held else "scores of the rows that were fitted, so they flatter"
     what = "words" if task.texts else "columns"
+    more = len(encoded.covariates)
+    beside = f" and {more} covariate{'s' if more > 1 else ''}" if more else ""
     title = (
-        f"{rows} rows, {len(summary['classes'])} classes; {summary['components']} atoms of {summary['columns']} {what}"
-        f"{f', {len(encoded.covariates)} covariates' if encoded.covariates else ''}; {scored}"
+        f"{rows} rows, {len(summary['classes'])} classes; {summary['components']} atoms of {summary['columns']:,} {what}"
+        f"{beside}; {scored}"
     )
     two = len(summary["classes"]) == 2
-    table = Table(
-        title=escape(title),
-        caption=f"F1: {'of class ' + escape(summary['classes'][1]) if two else 'mean over classes'}; reconstruction error: "
-        "squared, relative to the rows' squares",
-        title_justify="left",
-        caption_justify="left",
+    of = f"of class {escape(summary['classes'][1])}" if two else "mean over classes"
+    print_scores(
+        screen,
+        summary["scores"],
+        title,
+        f"F1: {of}; reconstruction error: squared, relative to the rows' squares",
     )
-    table.add_column("method")
-    columns = ("accuracy", "F1", "AUC", "reconstruction error")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for method, values in summary["scores"].items():
-        cells = [values.get(column, math.nan) for column in columns]
-        table.add_row(method, *("-" if math.isnan(cell) else f"{cell:.3f}" for cell in cells))
-    screen.print(table)
     if not pictured:
         _print_atoms(screen, task, model, encoded)
     chosen = f", threshold {summary['threshold']:.3g}" if two else ""
     screen.print(f"xi {summary['xi']:.3g}{chosen}, {summary['iterations']} iterations")
-    screen.print(f"wrote {', '.join(escape(str(path)) for path in wrote)}", soft_wrap=True)
+    names = ", ".join(path.name for path in wrote)
+    screen.print(escape(f"wrote {names} to {wrote[0].parent}"), soft_wrap=True)
+    print_written(screen, **files)
 
 
 def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:

@@ -248,6 +248,7 @@ def command(
     if report is not None:
         from ..report import write_report
         from ..report._imputation import imputation_report
+        from ._python import impute_code
 
         page = imputation_report(
             imputer,
@@ -261,6 +262,7 @@ def command(
             facts={"table": joined.source, "level of the intervals": level, "seed": seed},
             notes=notes,
             command=given_command(),
+            python="" if marks else impute_code(imputer, joined, ids, columns),
         )
         write_report(page, report)
     write_json(summary, as_json)
@@ -410,7 +412,4 @@ def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str
     )
     if "quality" in summary:
         console.print(escape(summary["quality"]["sentence"]), soft_wrap=True)
-    for target in targets[:1] if targets[0] != "-" else ():
-        more = f" to {targets[-1]}" if len(targets) > 1 else ""
-        console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)
-    print_written(console, **others)
+    print_written(console, **{"filled table" if len(targets) == 1 else "draws": targets}, **others)

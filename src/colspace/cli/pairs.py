@@ -15,12 +15,13 @@ from ._options import (
     ParamType,
     check_option,
     distinct,
+    drop_option,
     encoding_option,
     na_option,
     out_option,
     result_options,
 )
-from ._pairs_tables import entities, links_of, open_tables, similarities
+from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
 from ._words import in_options, warnings_on_stderr
 
 _SHOWN = 3  # entities whose best partners are printed
@@ -120,6 +121,7 @@ class _Widths(ParamType):
     metavar="COLUMN",
     help="Column of ids in tables of entities; repeatable, where they are called otherwise.  [default: the first]",
 )
+@drop_option
 @na_option
 @out_option("them", required=True)
 @click.option(
@@ -189,6 +191,7 @@ def command(
     exclude_known: bool,
     probability: bool,
     ids: tuple[str, ...],
+    drop: tuple[str, ...],
     marks: tuple[str, ...],
     out: str,
     method: str,
@@ -242,7 +245,7 @@ def command(
     from ._say import note, step, write_json
 
     with warnings_on_stderr("Note"):
-        sources = open_tables(given, ids, marks, encoding)
+        sources = open_tables(given, ids, marks, encoding, drop)
         A, B, wanted, metric = _sides(sources)
         ends, scores = links_of(sources["--links"])
         Y = link_matrix(
@@ -303,12 +306,25 @@ def command(
             facts={"links from": Path(links).name, "target": target, "seed": seed},
             notes=notes,
             command=given_command(),
+            python=_code(
+                estimator, given, A, B, min(top, len(B)), bare=not (marks or drop or drop_unknown or mask)
+            ),
         )
         write_report(page, report)
     write_json(about | {"settings": settings_of(estimator)}, as_json)
     count = len(A if wanted is None else wanted)
     files = {"partners": out, "model": model, "report": report, "JSON": as_json}
     _print_report(estimator, Y, ranked, count, quality, min(top, len(B)), files)
+
+
+def _code(estimator: Any, given: dict[str, str | None], A: Any, B: Any, top: int, *, bare: bool) -> str:
+    """The fit in Python, where tables are files of features and are taken as they are."""
+    left, right, links = (given[f"--{name}"] for name in ("left", "right", "links"))
+    if left is None or right is None or links is None or "-" in (left, right, links) or not bare:
+        return ""
+    from ._python import pairs_code
+
+    return pairs_code(estimator, left, right, links, [str(A.index.name), str(B.index.name)], top)
 
 
 def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int) -> dict[str, Any]:
@@ -344,14 +360,14 @@ def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         metric[side] = "precomputed" if given in sources else "gaussian"
         read = similarities if given in sources else entities
         what = given if given in sources else features
-        found[side] = read(sources[what])
+        found[side] = refuse_text(sources[what].path, read(sources[what]))
     wanted = None
     if "--predict" in sources:
         like = found["left"]
         if metric["left"] == "precomputed":
             wanted = similarities(sources["--predict"], like.index)
         else:
-            wanted = entities(sources["--predict"], like)
+            wanted = refuse_text(sources["--predict"].path, entities(sources["--predict"], like))
     return found["left"], found["right"], wanted, metric
 
 
@@ -412,22 +428,20 @@ def _print_report(
     from rich.markup import escape
     from rich.table import Table
 
+    from ._check import print_scores, scores_of
     from ._say import console as console_of
     from ._say import print_written
 
     console = console_of(files["partners"], files["JSON"])
     share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
     console.print(
-        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {settings_of(estimator)}"
+        f"{Y.shape[0]:,} x {Y.shape[1]:,} entities, {Y.nnz:,} links ({share:.2f} % of pairs); {settings_of(estimator)}"
     )
     if quality is not None:
         notes = f"recall at {top}" if "recall" in quality else "error: root mean squared"
-        table = Table(title=f"Held out, free from the tuning ({notes})", title_justify="left")
-        for column in quality.columns:
-            table.add_column(column, justify="left" if column == "method" else "right")
-        for row in quality.itertuples(index=False):
-            table.add_row(row[0], *(f"{value:.3f}" for value in row[1:]))
-        console.print(table)
+        print_scores(
+            console, scores_of(quality.to_dict("records")), f"Held out, free from the tuning ({notes})"
+        )
     table = Table(title=f"{n} entities ranked; the first of them", title_justify="left")
     first, _, second = ranked.columns[:3]
     table.add_column(escape(str(first)))

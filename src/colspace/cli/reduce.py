@@ -231,6 +231,7 @@ def command(
     if report is not None:
         from ..report import write_report
         from ..report._reduction import reduction_report
+        from ._python import reduce_code
 
         page = reduction_report(
             estimator,
@@ -243,6 +244,7 @@ def command(
             rank_test=found.get("rank_test"),
             notes=notes,
             command=given_command(),
+            python="" if marks else reduce_code(estimator, joined, ids, parts.y, list(parts.X)),
             seed=seed,
         )
         write_report(page, report)
