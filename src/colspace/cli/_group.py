@@ -76,9 +76,9 @@ class _LazyGroup(click.Group):
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
+    from .. import __version__
 
-    click.echo(f"colspace {version('colspace')}")
+    click.echo(f"colspace {__version__}")
     ctx.exit()
 
 

@@ -64,7 +64,7 @@ def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
 
 def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     from ..report._imputation import imputation_report
-    from .impute import summary_of
+    from ._filled import summary_of
 
     quality = rows.about.get("hidden_cells")
     if not rows.tables:
@@ -126,7 +126,7 @@ def _pairs(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     import pandas as pd
 
     from ..report._partners import partners_report
-    from .pairs import settings_of
+    from ._pairs_say import settings_of
 
     about = rows.about
     wanted = left_entities(rows) if rows.tables else None

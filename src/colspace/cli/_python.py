@@ -46,12 +46,12 @@ def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], columns: Seque
     )
 
 
-def pairs_code(estimator: Any, left: str, right: str, links: str, ids: Sequence[str], top: int) -> str:
+def pairs_code(estimator: Any, paths: tuple[str, str, str], ids: tuple[str, str], top: int) -> str:
     """The fit of pairs and the partners of their left entities."""
-    first, second = (ids[0], ids[-1]) if ids else ("", "")
+    left, right, links = paths
     sides = "".join(
         f"{side} = read_table({path!r}, text=[{key!r}]).set_index({key!r})\n"
-        for side, path, key in (("A", left, first), ("B", right, second))
+        for side, path, key in (("A", left, ids[0]), ("B", right, ids[1]))
     )
     return (
         f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n"

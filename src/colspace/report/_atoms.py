@@ -79,7 +79,8 @@ def _sentence(scores: dict[str, dict[str, float]], held_out: int) -> str:
     (_, first), *others = scores.items()
     rivals = ", ".join(f"{name} {values['accuracy']:.3f}" for name, values in others if "accuracy" in values)
     of = f"{held_out:,} rows held out" if held_out else "the rows that were fitted"
-    return f"They tell {100 * first['accuracy']:.1f} % of {of} rightly ({first['accuracy']:.3f}; {rivals})."
+    beside = f" ({rivals})" if rivals else ""
+    return f"Accuracy on {of} is {first['accuracy']:.3f}{beside}."
 
 
 def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
