@@ -43,6 +43,8 @@ def settings_of(estimator: Any) -> str:
     """The settings found, in words."""
     left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
     widths = f"bandwidths {left:g} and {right:g} of the median distance"
+    heavy = [side for side, names in getattr(estimator, "metric_", {}).items() if "multiquadric" in names]
+    widths += f" with heavy tails ({' and '.join(heavy)})" if heavy else ""
     if not hasattr(estimator, "alpha_"):
         return (
             f"{estimator.reduction} reduction to {estimator.n_components_} directions, shrinkage {estimator.shrinkage_:g}, "

@@ -35,7 +35,12 @@ _PHRASES = (
         "(also --components and --shrinkage)",
     ),
     (r"Give bandwidth and alpha as numbers", "Give --bandwidth and --alpha as numbers"),
-    (r"bandwidth and shrinkage as numbers", "--bandwidth and --shrinkage as numbers"),
+    (r"bandwidth and shrinkage as numbers", "--bandwidth and --shrinkage (also --alpha) as numbers"),
+    (r"\bmask='observed'", "--observed"),
+    (r"\b(scores?) in Y\b", r"\1 of --links"),
+    (r"encode them \(sklearn\S* .*?\), convert", "encode them as numbers, convert"),
+    (r"^A has (\d+) similarities", r"--left-similarity or --predict has \1 similarities"),
+    (r"^B has (\d+) similarities", r"--right-similarity has \1 similarities"),
     (r"a smaller cv, or", "more links, or"),
     (r"\bbandwidth=", "--bandwidth "),
     (r"\breduction='(\w+)'", r"--reduction \1"),
@@ -211,6 +216,7 @@ def command(**given: Any) -> None:
     from ..io import save, write_table
     from ..pairs import link_matrix
     from ..pairs._features import check_features
+    from ..pairs._similarity import check_new_similarities
     from ._say import note, step, write_json
 
     with warnings_on_stderr("Note"):
@@ -225,8 +231,10 @@ def command(**given: Any) -> None:
             unknown="drop" if asked.drop_unknown else "raise",
             duplicates=asked.duplicates,
         )
-    if wanted is not None and metric["left"] != "precomputed" and not asked.impute:
-        check_features(wanted, "left")  # before a long search
+    if wanted is not None and metric["left"] == "precomputed":  # before a long search
+        check_new_similarities(wanted, "left", len(A), A.index)
+    elif wanted is not None and not asked.impute:
+        check_features(wanted, "left")
     target = asked.target or ("entries" if wanted is None else "new-left")
     estimator = _estimator(asked, target, metric, min(A.shape[1], B.shape[1]))
     mask, top = "observed" if asked.observed else None, min(asked.top, len(B))
@@ -235,6 +243,8 @@ def command(**given: Any) -> None:
             estimator.fit(A, B, Y, mask)
         with step("checking on what is left out"):
             quality = None if not asked.check else _quality(estimator, A, B, Y, mask, top)
+    if asked.check and quality is None:
+        note("nothing that is left out has a link to be found, so the ranks are not judged")
     if asked.top > len(B):
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = estimator.rank(wanted, k=top, exclude_known=asked.exclude_known)
@@ -330,10 +340,11 @@ def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         if (features in sources) == (given in sources):
             msg = f"give the {side} entities by {features} (features) or by {given}, one of them"
             raise ValueError(msg)
-        metric[side] = "precomputed" if given in sources else "gaussian"
-        read = similarities if given in sources else entities
-        what = given if given in sources else features
-        found[side] = refuse_text(sources[what].path, read(sources[what]))
+        metric[side] = "precomputed" if given in sources else "auto"
+        if given in sources:
+            found[side] = similarities(sources[given])
+        else:
+            found[side] = refuse_text(sources[features].path, entities(sources[features]))
     wanted = None
     if "--predict" in sources:
         like = found["left"]
@@ -393,7 +404,8 @@ def _estimator(asked: SimpleNamespace, target: str, metric: Any, most: int) -> A
 def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
     """Held-out quality, free from the tuning: by the formulas of kernel ridge, or by fits to thirds of the entities."""
     if hasattr(estimator, "held_out_quality"):
-        return estimator.held_out_quality(k)
+        judged = estimator.held_out_quality(k)
+        return judged if len(judged) else None
     import pandas as pd
 
     from ..pairs._refit_quality import refit_quality
