@@ -418,6 +418,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             found[law.rows, law.group.column] = law.top if measure == "paper" else law.explained
         return float_table(found, X, layout)
 
+    @plain_products
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
         """Tables whose gaps are independent draws from their joint law given what is observed.
 
@@ -439,6 +440,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         whole = self._with_levels([self._whole(table, values) for table in found], values, drawn)
         return [decode_table(table, X, layout) for table in whole]
 
+    @plain_products
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log density of observed cells (log probability of levels), each given the rest of its row; y is ignored.
 
@@ -452,6 +454,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         weight = check_weights(sample_weight, values)
         return hidden_score(self._part(values), self._point, weight, self._columns.words)
 
+    @plain_products
     def score_samples(self, X: Any) -> Array:
         """Approximate log density of what is observed of each row, under the factors.
 
@@ -460,6 +463,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         values, _ = self._encode(X)
         return row_log_likelihood(self._part(values), self._model)
 
+    @plain_products
     def latent(self, X: Any) -> Array:
         """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""
         values, _ = self._encode(X)
