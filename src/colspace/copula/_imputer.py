@@ -28,11 +28,12 @@ from ._corrections import Refit, corrections
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
-from ._kinds import check_seen, choose_kinds, orders_of, seen_values
+from ._kinds import as_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
+    dense,
     explained,
     impute,
     intervals,
@@ -365,7 +366,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         found = self._whole(found, values)
         for law in self._levels(values):
             found[law.rows, law.group.column] = law.mean
-        return float_table(found, X, layout)
+        own = dense(encode_table(X, layout))
+        return float_table(np.where(np.isnan(own), found, own), X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
@@ -481,8 +483,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
         values = encode_table(X, self._layout)
-        check_seen(values, self._seen, self.kinds_, self._layout)
-        return values, self._layout
+        return as_seen(values, self._seen, self.kinds_, self._layout), self._layout
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
