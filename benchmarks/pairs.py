@@ -6,8 +6,9 @@
 of 1,000 new entities, with small weights dropped, in single precision, and in double precision with all weights, and how
 many partners agree. ``--ridge``: kernel ridge at 5,000 x 5,000. ``--targets``: recall of all methods for each target on
 generated tables. ``--sum``: cpHd with its own kernel. ``--default FIRST LAST``: partitions of the gene-disease data
-(COLSPACE_DATA) as the experiment has them (20: 0 20), recall of KernelPairRegressor() tuned on each by itself. ``--auto N``: N partitions of the gene-disease data (COLSPACE_DATA), recall at 100 of PairRegressor's
-defaults and of every setting of the grid. One BLAS thread throughout, CPU seconds, peak memory of the process.
+(COLSPACE_DATA) as the experiment in full has them (20: 0 20), recall of KernelPairRegressor() tuned on each by itself.
+``--auto N``: N partitions of the gene-disease data (COLSPACE_DATA), recall at 100 of PairRegressor's defaults and of
+every setting of the grid. One BLAS thread throughout, CPU seconds, peak memory of the process.
 """
 
 from __future__ import annotations
@@ -242,14 +243,14 @@ def targets(tables: int) -> None:
 
 def regret(partitions: int, seed: int = 1) -> None:
     """What "auto" loses against the best single setting of the grid, over partitions of the gene-disease data."""
-    from colspace.experiments.pairs_gene_disease import gene_disease, grid_recalls, partition
+    from colspace.experiments.pairs_gene_disease import GRID, gene_disease, grid_recalls, partition
 
-    study = gene_disease(quick=True)
+    study = gene_disease(quick=False)
     total: dict[Any, float] = {}
     autos = []
     for k in range(partitions):
         train, test = partition(len(study.A), seed, k)
-        for settings, value in grid_recalls(study, "joint", train, test).items():
+        for settings, value in grid_recalls(study, "joint", train, test, GRID[False]).items():
             total[settings] = total.get(settings, 0.0) + value / partitions
         model, seconds = timed(lambda: PairRegressor(study.main).fit(study.A[train], study.B, study.Y[train]))  # noqa: B023
         autos.append(recall_at_k(study.Y[test], model.predict(study.A[test]), 100))
@@ -266,7 +267,7 @@ def default(first: int, last: int, seed: int = 0) -> None:
     """Recall of KernelPairRegressor() as it is, tuned on the training part of each partition of the gene-disease data."""
     from colspace.experiments.pairs_gene_disease import gene_disease, partition
 
-    study = gene_disease(quick=True)
+    study = gene_disease(quick=False)
     found = []
     for k in range(first, last):
         train, test = partition(len(study.A), seed, k)
@@ -275,7 +276,8 @@ def default(first: int, last: int, seed: int = 0) -> None:
         found.append([recall_at_k(study.Y[test], scores, k) for k in (10, 50, 100)])
         print(
             f"partition {k}: recall at 10, 50, 100 {' '.join(f'{v:.4f}' for v in found[-1])} in {seconds:.0f} CPU s "
-            f"({model.reduction_} reduction, bandwidths {model.bandwidth_['left']:g} {model.bandwidth_['right']:g}, ridges "
+            f"({model.reduction_} reduction, {model.metric_['left'][0]} {model.bandwidth_['left']:g}, "
+            f"{model.metric_['right'][0]} {model.bandwidth_['right']:g}, ridges "
             f"{model.alpha_['left']:g} {model.alpha_['right']:g}, positive {model.positive_['left']})",
             flush=True,
         )

@@ -217,6 +217,9 @@ def test_a_table_of_several_columns():
     assert (second.id, second.published, second.published_sd) == ("t1-f-a-1", 0.7, 0.0)
     with pytest.raises(ValueError, match="for each value"):
         parse_paper(text)
+    whys = 'why = { differs = "seeds" }\nwhys = { f = { differs = "unit" } }\n'
+    paper = parse_paper(text[:start] + whys + 'cells = [["a", 1, 0.5, 0.1, 0.7, nan]]\n' + text[end:])
+    assert [claim.why for claim in paper.claims] == [{"differs": "seeds"}, {"differs": "unit"}]
 
 
 @pytest.mark.parametrize("cell", ['["a", 1]', '["a", 1, 0.5, 0.1, 3]'])

@@ -387,7 +387,7 @@ def test_reduction_helps_where_few_directions_matter_and_auto_finds_out():
         ({"n_components": 2}, "n_components=2 belongs to a reduction"),
         (
             {"metric": "cosine"},
-            r"bandwidth=\(0.8, 0.8\) belongs to Gaussian kernels, got metric \['cosine'\]",
+            r"bandwidth=\(0.8, 0.8\) belongs to kernels of distances, got metric \['cosine'\]",
         ),
         ({"target": "new-both", "profile": 0.5}, "profile=0.5 is of entities with links"),
         ({"reduction": "joint", "metric": ("gaussian", "linear")}, "takes one table of features a side"),

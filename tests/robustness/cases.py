@@ -283,7 +283,10 @@ PLANS = {
         colspace.KernelPairRegressor,
         {
             "target": (["new-left", "new-right", "new-both", "entries"], ["new"]),
-            "metric": (["gaussian", "linear", ("gaussian", "cosine")], ["euclidean", (), {"top": "linear"}]),
+            "metric": (
+                ["auto", "multiquadric", "linear", ("gaussian", "cosine")],
+                ["euclidean", (), {"top": "linear"}],
+            ),
             "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),

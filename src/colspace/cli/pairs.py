@@ -34,7 +34,12 @@ _PHRASES = (
         "(also --components and --shrinkage)",
     ),
     (r"Give bandwidth and alpha as numbers", "Give --bandwidth and --alpha as numbers"),
-    (r"bandwidth and shrinkage as numbers", "--bandwidth and --shrinkage as numbers"),
+    (r"bandwidth and shrinkage as numbers", "--bandwidth and --shrinkage (also --alpha) as numbers"),
+    (r"\bmask='observed'", "--observed"),
+    (r"\b(scores?) in Y\b", r"\1 of --links"),
+    (r"encode them \(sklearn\S* .*?\), convert", "encode them as numbers, convert"),
+    (r"^A has (\d+) similarities", r"--left-similarity or --predict has \1 similarities"),
+    (r"^B has (\d+) similarities", r"--right-similarity has \1 similarities"),
     (r"a smaller cv, or", "more links, or"),
     (r"\bbandwidth=", "--bandwidth "),
     (r"\breduction='(\w+)'", r"--reduction \1"),
@@ -239,6 +244,7 @@ def command(
     from ..io import save, write_table
     from ..pairs import link_matrix
     from ..pairs._features import check_features
+    from ..pairs._similarity import check_new_similarities
     from ._say import note, step, write_json
 
     with warnings_on_stderr("Note"):
@@ -253,8 +259,10 @@ def command(
             unknown="drop" if drop_unknown else "raise",
             duplicates=duplicates,
         )
-    if wanted is not None and metric["left"] != "precomputed" and not impute:
-        check_features(wanted, "left")  # before a long search
+    if wanted is not None and metric["left"] == "precomputed":  # before a long search
+        check_new_similarities(wanted, "left", len(A), A.index)
+    elif wanted is not None and not impute:
+        check_features(wanted, "left")
     settings = {
         "reduction": reduction,
         "components": components,
@@ -274,6 +282,8 @@ def command(
             estimator.fit(A, B, Y, mask)
         with step("checking on what is left out"):
             quality = None if not check else _quality(estimator, A, B, Y, mask, min(top, len(B)))
+    if check and quality is None:
+        note("nothing that is left out has a link to be found, so the ranks are not judged")
     if top > len(B):
         note(f"--top {top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = estimator.rank(wanted, k=min(top, len(B)), exclude_known=exclude_known)
@@ -341,7 +351,7 @@ def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         if (features in sources) == (given in sources):
             msg = f"give the {side} entities by {features} (features) or by {given}, one of them"
             raise ValueError(msg)
-        metric[side] = "precomputed" if given in sources else "gaussian"
+        metric[side] = "precomputed" if given in sources else "auto"
         read = similarities if given in sources else entities
         what = given if given in sources else features
         found[side] = read(sources[what])
@@ -397,7 +407,8 @@ def _estimator(method: str, target: str, metric: Any, given: dict[str, Any], mos
 def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
     """Held-out quality, free from the tuning: by the formulas of kernel ridge, or by fits to thirds of the entities."""
     if hasattr(estimator, "held_out_quality"):
-        return estimator.held_out_quality(k)
+        judged = estimator.held_out_quality(k)
+        return judged if len(judged) else None
     import pandas as pd
 
     from ..pairs._refit_quality import refit_quality
@@ -444,6 +455,8 @@ def settings_of(estimator: Any) -> str:
     """The settings found, in words."""
     left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
     widths = f"bandwidths {left:g} and {right:g} of the median distance"
+    heavy = [side for side, names in getattr(estimator, "metric_", {}).items() if "multiquadric" in names]
+    widths += f" with heavy tails ({' and '.join(heavy)})" if heavy else ""
     if not hasattr(estimator, "alpha_"):
         return (
             f"{estimator.reduction} reduction to {estimator.n_components_} directions, shrinkage {estimator.shrinkage_:g}, "

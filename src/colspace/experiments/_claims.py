@@ -19,7 +19,8 @@ verdict, printed with that verdict only.
 
 A ``[[table]]`` is one claim a cell: ``cells`` has rows of key values (columns ``keys``), the number and, if printed, its spread over ``runs``
 repetitions; ``says`` may name the keys in braces; ``lacks`` has, for a value of the first key, why those cells are missing. With ``values``
-(several columns, their errors ``<column>_se``) a row has a number and its spread for each; ``says`` may name the column as {value}.
+(several columns, their errors ``<column>_se``) a row has a number and its spread for each; ``says`` may name the column as {value}, ``whys`` has a ``why`` of
+some columns alone.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def parse_paper(text: str) -> Paper:
 def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The claims of a table's cells."""
     keys, lacks, several = table["keys"], table.get("lacks", {}), table.get("values")
-    common = {k: v for k, v in table.items() if k not in ("keys", "cells", "lacks", "values")}
+    common = {k: v for k, v in table.items() if k not in ("keys", "cells", "lacks", "values", "whys")}
     most = 2 * len(several) if several else 2
     found = []
     for cell in table["cells"]:
@@ -135,6 +136,8 @@ def _cells(table: Mapping[str, Any]) -> list[dict[str, Any]]:
             entry = {**common, "where": {**table.get("where", {}), **place}, "published": float(given[2 * i])}
             if several:
                 entry |= {"value": value, "error": f"{value}_se"}
+            if value in (whys := table.get("whys", {})):
+                entry["why"] = whys[value]
             spread = float(given[2 * i + 1]) if len(given) > 1 else 0.0
             entry["id"] = "-".join([table["id"], *([value] if value else []), *map(str, place.values())])
             entry["says"] = table["says"].format_map({**place, "value": value})

@@ -69,12 +69,14 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     target : {"new-left", "new-right", "new-both", "entries"}, default="new-left"
         What is asked, and tuned for: partners of left entities without links, of right ones, pairs of two entities
         without links, or further links between entities that have some.
-    metric : {"gaussian", "linear", "cosine", "precomputed"}, several of them, or a dict of "left" and "right"
+    metric : {"auto", "gaussian", "multiquadric", "linear", "cosine", "precomputed"}, several of them, or a dict of "left" and "right"
         Kernels of the features (standardised, but for "cosine"), or the similarities themselves in the place of
-        features. Several kernels of a side are weighted by what they say of what is left out; a side may also be a list
-        of tables, with one metric each or one for all.
+        features. "gaussian" is exp(-d^2 / 2 h^2) of distances d with the bandwidth h, "multiquadric" the one with heavy tails, (1 +
+        d^2 / h^2)^-1/2. "auto": one of the two for each side, tuned with the bandwidth, Gaussian where that is given. Several
+        kernels of a side are weighted by what they say of what is left out; a side may also be a list of tables, with one
+        metric each or one for all.
     bandwidth : float, (float, float) or "auto", default="auto"
-        Widths of Gaussian kernels, left and right, relative to the median distance between entities.
+        Widths of kernels of distances, left and right, relative to the median distance between entities.
     alpha : float, (float, float) or "auto", default="auto"
         Ridges; kernels have a mean diagonal of one.
     profile : float in [0, 1) or "auto", default="auto"
@@ -107,6 +109,8 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     Attributes
     ----------
     bandwidth_, alpha_, profile_, positive_ : dict of "left" and "right" to float, or bool
+    metric_ : dict of "left" and "right" to a list of names
+        Of the kernels of a side.
     weights_ : dict of "left" and "right" to ndarray
         Of the kernels of a side, summing to one.
     reduction_ : str or None
@@ -158,7 +162,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         self,
         target: str = "new-left",
         *,
-        metric: Any = "gaussian",
+        metric: Any = "auto",
         bandwidth: Any = "auto",
         alpha: Any = "auto",
         profile: float | str = "auto",
@@ -288,6 +292,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         self.kernel_error_ = {side: f.lost for side, f in zip(SIDES, pair, strict=True)}
         self.basis_ = {side: f.basis for side, f in zip(SIDES, pair, strict=True)}
         self.kernels_ = {side: [vars(b).copy() for b in f.bases] for side, f in zip(SIDES, pair, strict=True)}
+        self.metric_ = {side: [base.metric for base in f.bases] for side, f in zip(SIDES, pair, strict=True)}
         self.embedding_ = {side: _plain(f) for side, f in zip(SIDES, pair, strict=True)}
         self.Y_, self.mask_, self.extra_ = links.Y.copy(), links.mask, links.extra
 
@@ -353,14 +358,17 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         Returns
         -------
         DataFrame with the columns method, recall (at k) and average precision, means over entities of the side that the
-        target calls new (the left one for "new-both" and "entries"); with a mask method and error (root mean squared)
+        target calls new (the left one for "new-both" and "entries"); with a mask method and error (root mean squared). No
+        row where nobody who is left out has a link to be found
         """
         check_is_fitted(self, "dual_coef_")
         if "_choice" not in self.__dict__:
             msg = "held_out_quality needs the data of the fit, which a model from a file does not hold; fit again"
             raise AttributeError(msg)
         check_k(k, None)
-        return require_pandas("held_out_quality").DataFrame(quality(self._choice, int(k)))
+        found = quality(self._choice, int(k))
+        measures = ["recall", "average precision"] if self.mask_ is None else ["error"]
+        return require_pandas("held_out_quality").DataFrame(found, columns=["method", *measures])
 
     def _blocks(self, K: Array, half: Array) -> Iterator[tuple[slice, slice, Array]]:
         rows = min(_ROWS, max(1, CHUNK // max(half.shape)))
@@ -388,6 +396,7 @@ def _results(found: Search, swapped: bool) -> dict[str, Any]:
         columns[f"alpha_{side}"] = np.array([p.alpha for p in points])
         columns[f"profile_{side}"] = np.array([p.profile for p in points])
         columns[f"positive_{side}"] = np.array([p.positive for p in points])
+        columns[f"heavy_{side}"] = np.array([p.heavy for p in points])
         columns[f"weights_{side}"] = np.array([np.array(p.weights) / (sum(p.weights) or 1.0) for p in points])
     if tried[0].n_components is not None:
         columns["n_components"] = np.array([p.n_components for p in tried])

@@ -69,6 +69,10 @@ class Links:
         product = sparse.csr_array(self.Y.multiply(self.counted))
         return product if self.base == 0 else sparse.csr_array(self.Y + product)
 
+    def scores_at(self, rows: Any, columns: Any) -> Array:
+        """Scores of some pairs."""
+        return np.asarray(self.Y[rows, columns]).ravel() if len(rows) else np.zeros(0)
+
     def weights_at(self, rows: Any, columns: Any) -> Array:
         """How often some pairs count."""
         if self.counted is None:

@@ -32,7 +32,7 @@ def quality(choice: Choice, k: int) -> list[dict[str, Any]]:
     """Rows of method and measures: recall at k and average precision per entity, or the root mean squared error.
 
     Entities are in two halves; each half is predicted, every entity (or pair) left out, with the settings that are best
-    on the other half. Rivals are treated alike.
+    on the other half. Rivals are treated alike. Nothing, where nobody who is left out has a link to be found.
     """
     problem = choice.ways[0][0]
     n = problem.links.shape[0]
@@ -43,6 +43,8 @@ def quality(choice: Choice, k: int) -> list[dict[str, Any]]:
         if problem.target == "new-both":  # as the rivals: the same pairs, whether by folds or one by one
             way = replace(way, by_folds=True, kept={})
         _add(found, "kernel ridge", held_out(way, point), part, k, problem)
+    if not found:
+        return []
     asked = np.flatnonzero(np.isfinite(next(iter(found["kernel ridge"].values()))))
     for name, ways in _rivals(problem, asked).items():
         whole = [_measured(way(), np.ones(n, dtype=bool), k, problem) for way in ways]
@@ -146,7 +148,7 @@ def _similarities(bases: Any) -> Any:
 def _constant(problem: Problem, asked: Index) -> Iterator[Held]:
     links = problem.links
     rows, columns = links.mask[asked].tocoo().coords
-    truth = np.asarray(links.Y[asked[rows], columns]).ravel()
+    truth = links.scores_at(asked[rows], columns)
     scores = np.full((len(asked), links.shape[1]), links.mean)
     yield Held(asked, scores, rows, columns, truth, links.weights_at(asked[rows], columns))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._climb import climb
 from ._reduce import check_width
 from ._ridge_tune import Point, Problem, SidePoint, held_out, max_components
+from ._similarity import DISTANCES
 from ._tune import Held, top_gains
 
 Array = NDArray[np.float64]
@@ -25,6 +26,7 @@ COMPONENTS = (10, 25, 50, 100, 200)
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
 NEW = (0.707, 4.0)  # bandwidth and ridge to start from, of a side whose entities are new
 KNOWN = (0.25, 0.125)  # and of one whose entities are known
+HEAVY = (0.125, 1.0)  # the same with heavy tails
 
 
 @dataclass
@@ -172,8 +174,8 @@ def refuse_unused(problem: Problem, wish: Wish) -> None:
         msg = f"shrinkage={wish.shrinkage:g} belongs to reduction='joint', got reduction={wish.reduction!r}; leave it at 'auto'"
     elif wish.reduction is None and wish.n_components is not None:
         msg = f"n_components={wish.n_components} belongs to a reduction, got reduction=None; leave it at 'auto', or reduce"
-    elif wish.bandwidth != (None, None) and "gaussian" not in metrics:
-        msg = f"bandwidth={wish.bandwidth} belongs to Gaussian kernels, got metric {sorted(metrics)}; leave it at 'auto'"
+    elif wish.bandwidth != (None, None) and not metrics & set(DISTANCES):
+        msg = f"bandwidth={wish.bandwidth} belongs to kernels of distances, got metric {sorted(metrics)}; leave it at 'auto'"
     elif wish.profile and problem.target == "new-both":
         msg = f"profile={wish.profile:g} is of entities with links, which target='new-both' has none of; leave it at 'auto'"
     elif wish.positive and problem.target == "entries":
@@ -250,44 +252,56 @@ def _tried(problem: Problem, wish: Wish) -> Search:
     """Points tried for one problem."""
     ladders: dict[str, tuple[Any, ...]] = {}
     points: list[SidePoint] = []
-    starts = (
-        KNOWN if problem.target == "entries" else NEW,
-        NEW if problem.target == "new-both" or problem.reduction is not None else KNOWN,
+    known = (
+        problem.target == "entries",
+        problem.target != "new-both" and problem.reduction is None,
     )
     shares = _profiles(wish, problem.target)
     for place, (name, source) in enumerate((("left", problem.left), ("right", problem.right))):
         width, ridge = wish.bandwidth[place], wish.alpha[place]
         count = len(source.metrics)
-        if "gaussian" in source.metrics and width is None:
+        if width is None and any(metric in DISTANCES for metric in source.metrics):
             ladders[f"{name}.bandwidth"] = BANDWIDTHS
+        either = width is None and "auto" in source.metrics
         if ridge is None:
             ladders[f"{name}.alpha"] = ALPHAS
         if len(shares[place]) > 1:
             ladders[f"{name}.profile"] = shares[place]
         if count > 1:
             ladders |= {f"{name}.weights.{k}": WEIGHTS for k in range(count)}
+        if either:
+            ladders[f"{name}.heavy"] = (False, True)
+        heavy = known[place] and either
+        start = (HEAVY if heavy else KNOWN) if known[place] else NEW
         points.append(
             SidePoint(
-                starts[place][0] if width is None else width,
-                starts[place][1] if ridge is None else ridge,
+                start[0] if width is None else width,
+                start[1] if ridge is None else ridge,
                 (1.0,) * count,
                 shares[place][len(shares[place]) // 2],
+                heavy=heavy,
             )
         )
-    start = Point(points[0], points[1])
+    point = Point(points[0], points[1])
     if problem.reduction is not None:
-        start = _reduction_start(problem, wish, start, ladders)
+        point = _reduction_start(problem, wish, point, ladders)
     new = {"new-left": ("left",), "new-both": ("left", "right"), "entries": ()}[problem.target]
     if wish.positive is None and ladders and _additive(problem):
         ladders |= {f"{name}.positive": (False, True) for name in new}
     elif wish.positive:
-        start = with_values(start, {f"{name}.positive": True for name in new})
+        point = with_values(point, {f"{name}.positive": True for name in new})
     if not ladders:
         nobody = np.zeros(0, dtype=np.intp)
-        return Search({start: (nobody, np.zeros(0), np.zeros(0))})
+        return Search({point: (nobody, np.zeros(0), np.zeros(0))})
+    if problem.links.mask is None and not problem.links.positives().nnz:
+        msg = (
+            "no score in Y is above zero, and settings are tuned by the places of partners with such scores. Give bandwidth "
+            "and alpha as numbers (also profile, n_components and shrinkage where they are used), or mask='observed' if absent pairs are unknown instead of zero"
+        )
+        raise ValueError(msg)
     # one fold of a large table has entities enough to climb by
     few = 1 if problem.by_folds and problem.precision == np.float32 else None
-    return search(replace(problem, n_folds=few), ladders, start)
+    return search(replace(problem, n_folds=few), ladders, point)
 
 
 def _reduction_start(problem: Problem, wish: Wish, start: Point, ladders: dict[str, Any]) -> Point:

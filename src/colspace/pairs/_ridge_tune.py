@@ -15,7 +15,7 @@ from scipy import sparse
 from ._links import Links
 from ._reduce import Embedding, embeddings, pair_moments
 from ._ridge import LowRankRidge, Ridge, complete, inverse_plus, left_out, nystroem
-from ._similarity import Base, base_kernel, profile_kernel
+from ._similarity import Base, base_kernel, named, profile_kernel
 from ._tune import Held, entity_folds
 
 Array = NDArray[np.float64]
@@ -32,14 +32,15 @@ MOST = 200  # directions that are tried
 
 @dataclass(frozen=True)
 class SidePoint:
-    """Settings of one side: width of Gaussian kernels, ridge, weights of kernels, share of the links' own kernel, and
-    whether training entities count with positive weights only."""
+    """Settings of one side: width of kernels, ridge, weights of kernels, share of the links' own kernel, whether
+    training entities count with positive weights only, and whether kernels that are "auto" have heavy tails."""
 
     bandwidth: float
     alpha: float
     weights: tuple[float, ...]
     profile: float
     positive: bool = False
+    heavy: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def kernel_of(
     for base, raw, weight in zip(bases, raws, point.weights, strict=True):
         if weight > 0:
             share = (1 - point.profile) * weight / total
-            one = base.kernel(raw, point.bandwidth)
+            one = base.kernel(raw, point.bandwidth, point.heavy)
             K = K + (one if share == 1 else share * one)
     if point.profile > 0 and profile is not None:
         K = K + (point.profile * profile()).astype(np.asarray(K).dtype, copy=False)
@@ -264,7 +265,7 @@ def held_out(problem: Problem, point: Point) -> Iterator[Held]:
     rows, columns = pattern.coords
     Y = problem.links.Y.astype(problem.precision)
     scores = left_out(left, right, Y, whole.test[0], problem.target)
-    truth = np.asarray(problem.links.Y[whole.test[0][rows], columns]).ravel()
+    truth = problem.links.scores_at(whole.test[0][rows], columns)
     yield Held(whole.test[0], scores, rows, columns, truth, np.ones(len(rows)))
 
 
@@ -298,16 +299,23 @@ def _fitted(problem: Problem, fold: Fold, number: int, place: int, point: Point)
 def _held_fold(problem: Problem, fold: Fold, number: int, point: Point) -> Held:
     (left, here, _), (right, there, _) = (_fitted(problem, fold, number, place, point) for place in (0, 1))
     table, level = table_to_smooth(fold.seen, left, right)
-    Kl = _side(problem, fold, number, 0, point).kernel(point.left, fold.test[0], here, problem.precision)
-    Kr = _side(problem, fold, number, 1, point).kernel(point.right, fold.test[1], there, problem.precision)
-    many = len(Kl) > len(here) and not left.positive
-    scores = Kl @ left.dual(table) if many else left.weights(Kl) @ table
-    scores = scores @ right.weights(Kr).T if right.positive else (Kr @ right.dual(scores.T)).T
+    n, m = problem.links.shape
+    if len(fold.train[0]) == n:  # entities of the fit: their rows of the smoother
+        scores = left.rows(fold.test[0]) @ table
+    else:
+        K = _side(problem, fold, number, 0, point).kernel(point.left, fold.test[0], here, problem.precision)
+        many = len(K) > len(here) and not left.positive
+        scores = K @ left.dual(table) if many else left.weights(K) @ table
+    if len(fold.train[1]) == len(fold.test[1]) == m:
+        scores = right.apply(scores)
+    else:
+        K = _side(problem, fold, number, 1, point).kernel(point.right, fold.test[1], there, problem.precision)
+        scores = scores @ right.weights(K).T if right.positive else (K @ right.dual(scores.T)).T
     scores += level
     if fold.hidden is not None:
         scores[fold.hidden] = -np.inf
     at = fold.test[0][fold.rows], fold.test[1][fold.columns]
-    truth = np.asarray(problem.links.Y[at]).ravel()
+    truth = problem.links.scores_at(*at)
     return Held(fold.test[0], scores, fold.rows, fold.columns, truth, problem.links.weights_at(*at))
 
 
@@ -340,8 +348,13 @@ def _folds(problem: Problem) -> Iterator[Fold]:
         seen = links.rows(train)
         if others is not None:
             seen = Links(*(None if M is None else M[:, right] for M in (seen.Y, seen.mask, seen.extra)))
-        if len(rows) and np.any(seen.scores.data):
+        if len(rows) and _teaches(seen):
             yield Fold((train, right), (test, columns), seen, rows, places)
+
+
+def _teaches(seen: Links) -> bool:
+    """Whether there is something to learn from: scores that are not all the same."""
+    return bool(np.any(seen.scores.data)) and (seen.mask is None or seen.deviation > 0)
 
 
 def _entry_folds(problem: Problem, pattern: Any, rng: np.random.Generator) -> Iterator[Fold]:
@@ -349,7 +362,7 @@ def _entry_folds(problem: Problem, pattern: Any, rng: np.random.Generator) -> It
     links = problem.links
     everyone = tuple(np.arange(n) for n in links.shape)
     i, j = pattern.tocoo().coords
-    for part in np.array_split(rng.permutation(len(i)), min(problem.cv, len(i))):
+    for part in np.array_split(rng.permutation(len(i)), max(1, min(problem.cv, len(i)))):
         gone = sparse.csr_array((np.ones(len(part)), (i[part], j[part])), shape=links.shape)
         keep = [None if M is None else sparse.csr_array(M - M.multiply(gone)) for M in (links.Y, links.mask)]
         for M in keep:
@@ -360,7 +373,7 @@ def _entry_folds(problem: Problem, pattern: Any, rng: np.random.Generator) -> It
         test = np.sort(rng.permutation(asked)[:HELD_OUT])
         rows, columns = gone[test].tocoo().coords
         hidden = None if links.mask is not None else (seen.positives()[test]).nonzero()
-        if np.any(seen.scores.data):
+        if _teaches(seen):
             yield Fold((everyone[0], everyone[1]), (test, everyone[1]), seen, rows, columns, hidden)
 
 
@@ -394,6 +407,7 @@ def fit_point(problem: Problem, point: Point) -> tuple[FittedSide, FittedSide, A
         if pair[place] is not None:
             E = pair[place](source.tables[0])
             bases = (base_kernel(E, source.metrics[0], standardise=False),)
+        bases = tuple(named(base, one.heavy) for base in bases)
         profiles = None
         if one.profile > 0:
             profiles = links.scores if place == 0 else sparse.csr_array(links.scores.T)

@@ -26,6 +26,8 @@ def nearest(S: Any, k: int, *, itself: bool = False) -> Any:
     if not itself:
         S[np.diag_indices_from(S)] = -np.inf
     k = min(k, S.shape[1] - (not itself))
+    if k == 0:  # nobody else
+        return sparse.csr_array(S.shape)
     columns = np.argpartition(S, -k, axis=1)[:, -k:]
     values = np.maximum(np.take_along_axis(S, columns, axis=1), 1e-12)  # of far ones, too
     values /= values.sum(axis=1, keepdims=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ._links import shown
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-METRICS = ("gaussian", "linear", "cosine", "precomputed")
+METRICS = ("auto", "gaussian", "multiquadric", "linear", "cosine", "precomputed")
+DISTANCES = ("auto", "gaussian", "multiquadric")  # functions of the distance in units of a bandwidth
 _OUTERMOST = 1e140  # deviations of a feature: squares of it can be added
 _FARTHEST = 1e300  # squared distance in units of the median: nothing there is seen
 _ROUNDING = 1e-8  # of the largest similarity: asymmetry and negative eigenvalues up to this are rounding
@@ -44,12 +45,12 @@ class Base:
         return _unit_rows(Z) if self.metric == "cosine" else Z
 
     def raw(self, Z: Any, index: Index | None = None) -> Any:
-        """Squared distances (Gaussian) or similarities of seen rows to the training entities, or some of them."""
+        """Squared distances (of kernels of these) or similarities of seen rows to the training entities, or some of them."""
         if self.metric == "precomputed":
             return (Z if index is None else Z[:, index]) / self.unit
         other = self.values if index is None else self.values[index]
         D = Z @ other.T
-        if self.metric == "gaussian":
+        if self.metric in DISTANCES:
             D *= -2.0
             D += np.einsum("ij,ij->i", Z, Z)[:, None]
             D += np.einsum("ij,ij->i", other, other)
@@ -57,12 +58,22 @@ class Base:
         D /= self.unit
         return D
 
-    def kernel(self, raw: Any, bandwidth: float) -> Any:
-        """exp(-distance^2 / 2 bandwidth^2) in units of the median distance, or the similarity."""
-        if self.metric != "gaussian":
+    def kernel(self, raw: Any, bandwidth: float, heavy: bool = False) -> Any:
+        """exp(-d^2 / 2 bandwidth^2), (1 + d^2 / bandwidth^2)^-1/2 for "multiquadric" (and for "auto" if ``heavy``), d in units
+        of the median distance; or the similarity."""
+        if self.metric not in DISTANCES:
             return raw
+        if self.metric == "multiquadric" or (self.metric == "auto" and heavy):
+            K = raw / bandwidth**2
+            K += 1.0
+            return np.divide(1.0, np.sqrt(K, out=K), out=K)
         K = raw * (-0.5 / bandwidth**2)
         return np.exp(K, out=K)
+
+
+def named(base: Base, heavy: bool) -> Base:
+    """The kernel by the name of what "auto" has found."""
+    return base if base.metric != "auto" else replace(base, metric="multiquadric" if heavy else "gaussian")
 
 
 def base_kernel(X: Array, metric: str, *, standardise: bool = True) -> Base:
@@ -79,7 +90,7 @@ def base_kernel(X: Array, metric: str, *, standardise: bool = True) -> Base:
         scale = np.where(spread > 0, unit_of * ((X - X[0]) / unit_of).std(axis=0), 1.0)
     base = Base(metric, None, mean, scale, 1.0)
     Z = base.see(X)
-    if metric == "gaussian":
+    if metric in DISTANCES:
         unit = median_distance(Z) ** 2
     else:
         unit = float(np.mean(np.einsum("ij,ij->i", Z, Z))) or 1.0

@@ -18,6 +18,7 @@ _FACTS = {
 }
 _SIDES = {
     "n_features_": "features",
+    "metric_": "kernels",
     "bandwidth_": "bandwidth",
     "alpha_": "ridge",
     "profile_": "weight of links' profile",
@@ -60,6 +61,8 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return ", ".join(value)
     return ", ".join(number(v) for v in np.ravel(value)) if np.ndim(value) else number(value)
 
 

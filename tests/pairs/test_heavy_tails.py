@@ -1,0 +1,107 @@
+"""Kernels with heavy tails: their formula, and the choice between them and Gaussian ones."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist, pdist
+
+from colspace import KernelPairRegressor
+from colspace.datasets import make_pairs
+from colspace.metrics import recall_at_k
+from colspace.pairs._ridge_tune import held_out
+from colspace.pairs._similarity import base_kernel
+
+
+def multiquadric(X, Z=None, h=0.4):
+    """(1 + d^2 / (h median)^2)^-1/2 of standardised features."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    V = (X - mean) / scale
+    W = V if Z is None else (Z - mean) / scale
+    return 1 / np.sqrt(1 + cdist(W, V) ** 2 / (h * np.median(pdist(V))) ** 2)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    A, B, Y, _ = make_pairs(40, 25, 4, 2, rng=0)
+    return A, B, Y
+
+
+def test_predictions_are_those_of_the_formula(pairs):
+    A, B, Y = pairs
+    found = KernelPairRegressor(metric="multiquadric", bandwidth=0.4, alpha=(0.7, 0.3), reduction=None)
+    found.fit(A, B, Y)
+    K, L = multiquadric(A), multiquadric(B)
+    left = np.linalg.solve(K + 0.7 * np.eye(40), Y.toarray())
+    W = np.linalg.solve(L + 0.3 * np.eye(25), left.T).T
+    new = A[:3] + 0.3
+    np.testing.assert_allclose(found.predict(new, B[:5]), multiquadric(A, new) @ W @ L[:, :5], rtol=1e-9)
+    assert found.metric_ == {"left": ["multiquadric"], "right": ["multiquadric"]}
+    assert np.linalg.eigvalsh(K).min() > 0
+
+
+def test_leaving_out_is_a_fit_without_the_entity(pairs):
+    """On the side of new entities, with weights as they are."""
+    A, B, Y = pairs
+    fit = KernelPairRegressor(metric="multiquadric", bandwidth=0.4, alpha=(0.7, 0.3), reduction=None).fit(
+        A, B, Y
+    )
+    problem, point = fit._choice.best()
+    (held,) = held_out(problem, point)
+    K, L = multiquadric(A), multiquadric(B)
+    smooth = np.linalg.solve(L + 0.3 * np.eye(25), L)
+    for place, i in enumerate(held.entities):
+        rest = np.delete(np.arange(40), i)
+        left = np.linalg.solve(K[np.ix_(rest, rest)] + 0.7 * np.eye(39), Y[rest].toarray())
+        np.testing.assert_allclose(held.scores[place], K[i, rest] @ left @ smooth, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_auto_is_one_of_the_two(heavy):
+    """Distances with the tails that a side's settings ask for."""
+    X = np.random.default_rng(0).standard_normal((9, 3))
+    auto = base_kernel(X, "auto")
+    named = base_kernel(X, "multiquadric" if heavy else "gaussian")
+    raw = auto.raw(auto.values)
+    np.testing.assert_array_equal(auto.kernel(raw, 0.3, heavy), named.kernel(named.raw(named.values), 0.3))
+
+
+@pytest.mark.parametrize("target", ["new-left", "new-right", "entries"])
+def test_what_auto_finds_is_a_fit_with_its_names(pairs, target):
+    """Both kernels were tried on both sides."""
+    A, B, Y = pairs
+    given = {"reduction": None, "profile": 0.0, "positive": False, "n_top": 10}
+    auto = KernelPairRegressor(target, **given).fit(A, B, Y)
+    assert {name for names in auto.metric_.values() for name in names} <= {"gaussian", "multiquadric"}
+    same = KernelPairRegressor(
+        target,
+        metric={side: names[0] for side, names in auto.metric_.items()},
+        bandwidth=tuple(auto.bandwidth_.values()),
+        alpha=tuple(auto.alpha_.values()),
+        **given,
+    ).fit(A, B, Y)
+    np.testing.assert_allclose(auto.predict(A[:4], B), same.predict(A[:4], B), rtol=1e-10, atol=1e-12)
+    best = int(np.argmax(auto.cv_results_["mean_score"]))
+    for side, names in auto.metric_.items():
+        assert auto.cv_results_[f"heavy_{side}"][best] == (names == ["multiquadric"])
+        assert len(set(auto.cv_results_[f"heavy_{side}"])) == 2
+
+
+def test_a_given_bandwidth_is_of_gaussian_kernels(pairs):
+    A, B, Y = pairs
+    found = KernelPairRegressor(bandwidth=0.5, reduction=None, n_top=10).fit(A, B, Y)
+    assert found.metric_ == {"left": ["gaussian"], "right": ["gaussian"]}
+    assert not found.cv_results_["heavy_right"].any()
+
+
+def test_heavy_tails_where_they_help():
+    """Generated links of five tables: kernels of joint directions with heavy tails find more of what is held out."""
+    gains = []
+    for seed in range(30, 35):
+        A, B, Y, _ = make_pairs(160, 80, 8, 2, rng=seed)
+        recalls = []
+        for metric in ("gaussian", "auto"):
+            model = KernelPairRegressor(
+                metric=metric, reduction="joint", n_components=4, shrinkage=0.1, n_top=20
+            )
+            recalls.append(recall_at_k(Y[120:], model.fit(A[:120], B, Y[:120]).predict(A[120:]), 20))
+        gains.append(recalls[1] - recalls[0])
+    assert np.mean(gains) > 0
