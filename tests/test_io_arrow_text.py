@@ -32,6 +32,7 @@ ODD = {
     "short row": "a,b,c\n1,2\n3,4,5\n",
     "blank of spaces": "a,b\n1,2\n   \n3,4\n",
     "lone carriage return": "a,b\r1,2\r",
+    "carriage return among line ends": "a,b\n1,2\r3,4\n",
     "one column": "a\n1\n\n2\n",
     "header of quotes": '"a","b"\n1,2\n',
 }

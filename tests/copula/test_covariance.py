@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm, truncnorm
 
 from colspace import CopulaImputer
-from colspace.copula._choice import SHARES, Held, mixed, weighted_quantile
+from colspace.copula import _choice
+from colspace.copula._choice import SHARES, Held, best_mixture, mixed, weighted_quantile
 from colspace.copula._covariance import (
     Cells,
     Normal,
@@ -17,7 +18,8 @@ from colspace.copula._covariance import (
     sites_between,
 )
 from colspace.copula._encode import training_block
-from colspace.copula._rank import chosen
+from colspace.copula._passes import LocalRows
+from colspace.copula._rank import chosen, some_cells
 
 RNG = np.random.default_rng
 
@@ -70,6 +72,26 @@ def test_a_level_beside_gaps_is_exact():
     m, v = truncnorm.stats(a, b)
     np.testing.assert_allclose(mean, [[rho * m, m]], atol=1e-6)
     np.testing.assert_allclose(variance, [[1 - rho**2 * (1 - v), v]], atol=1e-6)
+
+
+def test_laws_move_with_their_mean():
+    """Levels, gaps and numbers beside a mean: those beside none, moved by it."""
+    rng = RNG(0)
+    mu, cover = np.array([0.6, -0.4, 1.2, -0.8]), random_cover(4, rng)
+    columns, known = np.array([[0, 1, 3], [1, 2, 3]]), np.array([[0, 0, 0.5, 0], [-0.3, 0, 0, 0]])
+    low, high = (
+        np.array([[-0.2, -np.inf, -np.inf], [0.1, -np.inf, 0.3]]),
+        np.array([[0.9, 0.4, np.inf], [1, 2, 4.0]]),
+    )
+    found = []
+    for shift in (0 * mu, mu):
+        ends = low + shift[columns], high + shift[columns]
+        sites = sites_between(np.zeros((2, 3)), np.ones((2, 3)), *ends)
+        group = Unknown(np.arange(2), columns, *sites, *ends)
+        z = np.where(known == 0, 0.0, known + shift)
+        mean, variance = row_laws(Cells(z, (group,), np.ones(2), levels=True), Normal(shift, cover))
+        found.append((np.take_along_axis(mean - shift, columns, 1), np.take_along_axis(variance, columns, 1)))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-3)
 
 
 def test_complete_numbers_give_the_sample_moments_drawn_to_the_prior():
@@ -230,6 +252,35 @@ def test_rows_are_predicted_by_themselves_and_weights_count_rows():
     again = CopulaImputer(nonlinear=False, random_state=0).fit(X.repeat(w, axis=0))
     np.testing.assert_allclose(weighted.correlation_, again.correlation_, atol=1e-7)
     np.testing.assert_allclose(weighted.interval(X)[0], again.interval(X)[0], rtol=1e-5)
+
+
+def test_shares_are_averaged_by_what_few_cells_can_say(monkeypatch):
+    """Weights are likelihoods to the power m / (m + 100) of m hidden cells; levels of a group are hidden with each other."""
+    rng = RNG(5)
+    Z, _ = dense_table(5, 60)
+    Z[:, 4:] = Z[:, 4:] > 0
+    X = holes(Z, rng, 0.1)
+    X[np.isnan(X[:, 4:]).any(axis=1), 4:] = np.nan
+    model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X)._model
+    told, kept, likelihood = [], [], Held.likelihood
+    monkeypatch.setattr(
+        Held, "likelihood", lambda self, *law: told.append(likelihood(self, *law)) or told[-1]
+    )
+    monkeypatch.setattr(
+        _choice, "some_cells", lambda block, on: kept.append((block, on)) or some_cells(block, on)
+    )
+    monkeypatch.setattr(_choice, "LEAST", 0.0)
+    found = best_mixture(LocalRows(X), model, 1e-3, groups=[slice(4, 7)])
+    block, on = kept[0]
+    m = int((~on).sum())
+    weights = np.exp(m / (m + 100.0) * (np.array(told) - max(told)))
+    assert 30 < m < 80
+    assert 0.05 < weights.min() / weights.max() < 0.99
+    assert found.share == pytest.approx(weights @ np.array(SHARES) / weights.sum(), rel=1e-9)
+    hidden = np.zeros(X.shape, dtype=bool)
+    hidden[block.rows.row[~on], block.rows.column[~on]] = True
+    assert 2 < hidden[:, 4].sum() < 20
+    np.testing.assert_array_equal(hidden[:, 4:], np.repeat(hidden[:, [4]], 3, axis=1))
 
 
 def test_cells_are_hidden_in_some_rows_by_what_these_hold():

@@ -6,10 +6,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.model_selection import GridSearchCV
 
+from colspace import CopulaImputer
 from colspace._validation import ConstantColumnWarning
 from colspace.copula._encode import distinct_values
-from colspace.copula._kinds import check_seen, choose_kinds, orders_of
+from colspace.copula._kinds import UnseenLevelWarning, as_seen, choose_kinds, orders_of
 from colspace.copula._marginals import KINDS
 from colspace.copula._table import read_table
 
@@ -165,23 +167,56 @@ def test_unknown_kinds_and_columns():
 
 
 def test_unseen_levels():
-    X = pd.DataFrame({"n": [1.0, 2, 3], "c": pd.Categorical(["a", "c", "c"], list("abc"), ordered=True)})
+    X = pd.DataFrame({"n": [1.0, 2, 4], "c": pd.Categorical(["a", "c", "c"], list("abc"), ordered=True)})
     values, layout = read_table(X)
-    seen = [x for x, *_ in distinct_values(values)]
-    check_seen(values, seen, ("ordinal", "binary"), layout)
-    check_seen(np.array([[np.nan, 2], [7, np.nan]]), seen, ("count", "binary"), layout)
-    with pytest.raises(
-        ValueError, match=r"'n' holds 2\.5, which fit did not see; it is ordinal.*1\.0, 2\.0, 3\.0.*'count'"
+    seen, kinds = [x for x, *_ in distinct_values(values)], ("ordinal", "binary")
+    assert as_seen(values, seen, kinds, layout) is values
+    as_seen(np.array([[np.nan, 2], [7, np.nan]]), seen, ("count", "binary"), layout)
+    new = np.array([[2.9, 0], [3, 2], [3.1, np.nan], [-1.9, 0], [7, 0], [np.nan, 2], [2, 2.0]])
+    old = new.copy()
+    with pytest.warns(
+        UnseenLevelWarning, match=r"'n' holds 2\.9, .*nearest level that it saw, 2\.0\. .*'count'"
     ):
-        check_seen(np.array([[2.5, 0]]), seen, ("ordinal", "binary"), layout)
+        found = as_seen(new, seen, kinds, layout)
+    np.testing.assert_array_equal(found[:, 0], [2, 2, 4, 1, 4, np.nan, 2])
+    np.testing.assert_array_equal(found[:, 1], new[:, 1])
+    np.testing.assert_array_equal(new, old)
+    for far in (-2.1, 7.1, -99.0):  # farther off than the levels are apart
+        with pytest.raises(
+            ValueError,
+            match=rf"'n' holds {far}, which fit did not see; it is ordinal.*1\.0, 2\.0, 4\.0.*'count'",
+        ):
+            as_seen(np.array([[2.9, 0], [far, 0]]), seen, kinds, layout)
     with pytest.raises(
         ValueError, match=r"'c' holds 'b', which fit did not see; it is binary with the levels 'a', 'c'"
     ):
-        check_seen(np.array([[2, 1.0]]), seen, ("ordinal", "binary"), layout)
+        as_seen(np.array([[2, 1.0]]), seen, kinds, layout)
     values, layout = read_table(sparse.csr_array([[1, 2], [3, 4.0]]))
-    check_seen(values, [np.array([1, 3]), np.array([2, 4])], ("ordinal", "ordinal"), layout)
-    with pytest.raises(ValueError, match=r"column 1 holds 2\.0"):
-        check_seen(values, [np.array([1, 3]), np.array([4])], ("ordinal", "ordinal"), layout)
+    levels = np.array([1.0, 3]), np.array([2.0, 4])
+    assert as_seen(values, levels, ("ordinal", "ordinal"), layout) is values
+    with pytest.warns(UnseenLevelWarning, match=r"column 1 holds 2\.0, .*4\.0\. "):
+        found = as_seen(values, [levels[0], np.array([4.0, 6])], ("ordinal", "ordinal"), layout)
+    np.testing.assert_array_equal(found.toarray(), [[1, 4], [3, 4]])
+
+
+@pytest.mark.filterwarnings("ignore::colspace.copula.UnseenLevelWarning")
+def test_levels_that_fit_has_not_seen_stay_in_the_table():
+    """They tell what the nearest level tells, so that folds of a search may lack some."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(200)
+    X = pd.DataFrame({"n": np.digitize(z, [-1, 0, 1]), "x": z + 0.3 * rng.standard_normal(200)})
+    X["n"] = X["n"].replace(3, 4)
+    model = CopulaImputer(1, random_state=0).fit(X)
+    asked = pd.DataFrame({"n": [3, 7, 4], "x": [np.nan] * 3})
+    for found in (model.transform(asked), *model.interval(asked), model.mean(asked), model.sample(asked)[0]):
+        np.testing.assert_array_equal(found["n"], [3, 7, 4])
+    filled = model.transform(asked)["x"]
+    assert filled[0] < filled[1] == filled[2]
+    rare = X.assign(n=np.r_[[-2, 6, 8], X["n"][3:]])  # each in one fold alone
+    search = GridSearchCV(
+        CopulaImputer(nonlinear=False), {"noise": ["column", "common"]}, cv=3, error_score="raise"
+    )
+    assert np.isfinite(search.fit(rare).best_score_)
 
 
 @pytest.mark.parametrize(

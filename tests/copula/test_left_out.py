@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from colspace import CopulaImputer
+from colspace.copula import _left_out
 from colspace.copula._lean import beside_median, lean_of
-from colspace.copula._left_out import left_out
+from colspace.copula._left_out import left_out, with_lean
 from colspace.copula._predict import gaps
 
 
@@ -49,6 +50,7 @@ def test_lean_is_the_regression_on_what_the_mean_adds():
         off = share * told + rng.standard_normal(20_000)
         assert abs(lean_of(off, told, np.ones(20_000)) - share) < 0.05
     assert lean_of(off, -told, np.ones(20_000)) == 0.0  # never beyond the median
+    assert lean_of(3 * told, told, np.ones(20_000)) == 1.0  # nor beyond the mean
     assert lean_of(off, 0 * told, np.ones(20_000), 0.7) == 0.7  # nothing known: as before
     few = lean_of(-told[:3], told[:3], np.ones(3))
     assert 0.1 < few < 0.5  # three cells against the prior
@@ -69,6 +71,7 @@ def test_means_lean_to_the_median_where_their_law_is_wrong():
     model = CopulaImputer(nonlinear=False, random_state=0).fit(holes)
     lean = model._point.lean
     assert lean[:3].max() < 0.9
+    assert lean[3] < 0.5  # its mean is its median, so that it has what the table has
     error = [np.mean((filled - X)[gone] ** 2) for filled in (model.mean(holes), model.transform(holes))]
     assert error[0] <= 1.005 * error[1]
     column = model._point.columns[0]
@@ -77,3 +80,16 @@ def test_means_lean_to_the_median_where_their_law_is_wrong():
     median = column.values(gap.mean)
     assert_allclose(off, X[gap.rows, 0] - median)
     assert_allclose(model.mean(holes)[gap.rows, 0], median + lean[0] * told)
+
+
+@pytest.mark.parametrize("rows", [1000, 60])
+def test_rows_of_weight_two_are_rows_twice(rows, monkeypatch):
+    """In a table of which all rows are looked at, and in one of which some are."""
+    monkeypatch.setattr(_left_out, "ROWS", rows)
+    X = np.exp(table(False, 80))
+    X[np.isnan(X).all(axis=1)] = 1.0
+    model = CopulaImputer(2, nonlinear=False, random_state=0).fit(X)._point
+    w = np.random.default_rng(1).integers(1, 4, 80)
+    found = with_lean(model, X, w.astype(float)).lean
+    assert_allclose(found, with_lean(model, X.repeat(w, axis=0), None).lean, rtol=1e-9)
+    assert np.abs(found - with_lean(model, X, None).lean).max() > 1e-3

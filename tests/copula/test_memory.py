@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.base import clone
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from colspace import CopulaImputer
 from colspace.copula import _fit
@@ -155,13 +155,26 @@ def test_a_precision_that_is_none_is_refused():
         _solved_by_roots(V, np.ones((13, 1)), np.zeros((13, 1)), Work())
 
 
-def test_products_have_one_thread_and_others_what_they_had():
-    def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+def threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
+
+def test_products_have_one_thread_and_others_what_they_had():
     before = threads()
     assert set(plain_products(threads)()) == {1}
     assert threads() == before
+
+
+@pytest.mark.parametrize("method", ["sample", "score", "score_samples", "latent", "probabilities"])
+def test_all_that_is_asked_has_one_thread_in_products(method, monkeypatch):
+    """Threads that wait for each other's small products take many times the work."""
+    X = make_copula(40, 4, 1, rng=0).X
+    model, seen = CopulaImputer(1, random_state=0).fit(X), []
+    read = CopulaImputer._encode
+    monkeypatch.setattr(CopulaImputer, "_encode", lambda self, X: (seen.extend(threads()), read(self, X))[1])
+    with threadpool_limits(2, "blas"):
+        getattr(model, method)(X)
+    assert set(seen) == {1}
 
 
 # ---------------------------------------------------------------------- tables of knots

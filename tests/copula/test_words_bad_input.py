@@ -83,3 +83,18 @@ def test_a_table_without_gaps_comes_back_as_it_is(tables):
     for table in (*fitted.interval(full), fitted.sample(full, 1)[0]):
         pd.testing.assert_frame_equal(table, full)
     assert (fitted.probability_within(full) == 1).all(axis=None)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pd.Categorical([None] * 30, categories=["u", "v"]),
+        pd.array([None] * 30, dtype="string"),
+        ["refused"] * 30,
+    ],
+    ids=["categories", "text", "marks of gaps"],
+)
+def test_a_column_of_words_that_holds_none_is_named(nothing):
+    X = pd.DataFrame({"a": np.arange(30.0), "empty": nothing})
+    with pytest.raises(ValueError, match=r"1 column\(s\) without an observed value: 'empty'; .*Drop them"):
+        CopulaImputer(na_values={"empty": "refused"}).fit(X)

@@ -28,11 +28,12 @@ from ._corrections import Refit, corrections
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
-from ._kinds import check_seen, choose_kinds, orders_of, seen_values
+from ._kinds import as_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
 from ._pairs import named, warn_unseen
 from ._passes import DaskRows, LocalRows, dask_rows, weighted_rows
 from ._predict import (
+    dense,
     explained,
     impute,
     intervals,
@@ -365,7 +366,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         found = self._whole(found, values)
         for law in self._levels(values):
             found[law.rows, law.group.column] = law.mean
-        return float_table(found, X, layout)
+        own = dense(encode_table(X, layout))
+        return float_table(np.where(np.isnan(own), found, own), X, layout)
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that hold each gap's value with probability ``level``.
@@ -418,6 +420,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             found[law.rows, law.group.column] = law.top if measure == "paper" else law.explained
         return float_table(found, X, layout)
 
+    @plain_products
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[Any]:
         """Tables whose gaps are independent draws from their joint law given what is observed.
 
@@ -439,6 +442,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         whole = self._with_levels([self._whole(table, values) for table in found], values, drawn)
         return [decode_table(table, X, layout) for table in whole]
 
+    @plain_products
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log density of observed cells (log probability of levels), each given the rest of its row; y is ignored.
 
@@ -452,6 +456,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         weight = check_weights(sample_weight, values)
         return hidden_score(self._part(values), self._point, weight, self._columns.words)
 
+    @plain_products
     def score_samples(self, X: Any) -> Array:
         """Approximate log density of what is observed of each row, under the factors.
 
@@ -460,6 +465,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         values, _ = self._encode(X)
         return row_log_likelihood(self._part(values), self._model)
 
+    @plain_products
     def latent(self, X: Any) -> Array:
         """E[t | observed] of every row, n_samples x n_components: an embedding of mixed rows with gaps."""
         values, _ = self._encode(X)
@@ -477,8 +483,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
         values = encode_table(X, self._layout)
-        check_seen(values, self._seen, self.kinds_, self._layout)
-        return values, self._layout
+        return as_seen(values, self._seen, self.kinds_, self._layout), self._layout
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

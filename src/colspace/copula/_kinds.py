@@ -130,33 +130,75 @@ def forced_kinds(given: Any, names: Sequence[Hashable] | None, p: int) -> dict[i
 
 
 def seen_values(distinct: Sequence[Distinct], kinds: Sequence[str]) -> tuple[Array, ...]:
-    """The values that `check_seen` allows; none of numbers, which may have any."""
+    """The values that `as_seen` knows; none of numbers, which may have any."""
     return tuple(
         column.values if kind in ("ordinal", "binary", NOMINAL, CONSTANT) else column.values[:0].copy()
         for column, kind in zip(distinct, kinds, strict=True)
     )
 
 
-def check_seen(values: Any, seen: Sequence[Array], kinds: Sequence[str], layout: Layout) -> None:
-    """Refuse values of ordinal and binary columns that are not among those ``seen`` in fit."""
+class UnseenLevelWarning(UserWarning):
+    """Levels in order that fit has not seen count as the nearest that it has."""
+
+
+def as_seen(values: Any, seen: Sequence[Array], kinds: Sequence[str], layout: Layout) -> Any:
+    """The table with levels as fit has ``seen`` them: of ordinal columns the nearest; in others, or farther off than they are apart, refused."""
     table = values.tocsc() if sparse.issparse(values) else values
+    moved: dict[int, tuple[float, float]] = {}
     for j, kind in enumerate(kinds):
         if kind not in ("ordinal", "binary", NOMINAL):
             continue
         cells = table.data[table.indptr[j] : table.indptr[j + 1]] if sparse.issparse(table) else table[:, j]
         strange = cells[~np.isnan(cells) & ~np.isin(cells, seen[j])]
-        if len(strange):
-            levels = layout.codecs[j].levels
-            known = [levels[int(x)] for x in seen[j]] if levels else seen[j].tolist()
-            value = levels[int(strange[0])] if levels else float(strange[0])
-            if layout.codecs[j].values == "date":
-                known, value = dates_shown(known), dates_shown([value])[0]
-            more = "" if levels else ", or give the column the kind 'count' or 'continuous'"
-            msg = (
-                f"column {layout.labels[j]!r} holds {value!r}, which fit did not see; it is {kind} with the levels "
-                f"{shown(known, 10)}. Remedies: blank the value, fit on rows that hold it{more}"
-            )
-            raise ValueError(msg)
+        if not len(strange):
+            continue
+        least, most = seen[j][0], seen[j][-1]
+        odd = (
+            strange[(strange < 2 * least - most) | (strange > 2 * most - least)]
+            if kind == "ordinal"
+            else strange
+        )
+        if len(odd):
+            raise _strange(float(odd[0]), seen[j], kind, j, layout)
+        if not moved:
+            table = table.copy()
+        known = table.data[table.indptr[j] : table.indptr[j + 1]] if sparse.issparse(table) else table[:, j]
+        there = ~np.isnan(known)
+        known[there] = nearest(known[there], seen[j])
+        moved[j] = float(strange[0]), float(nearest(strange[:1], seen[j])[0])
+    if not moved:
+        return values
+    j, pair = next(iter(moved.items()))
+    value, taken = _as_known(pair, j, layout)
+    more = f", and {len(moved) - 1} more column(s) likewise" if len(moved) > 1 else ""
+    warnings.warn(
+        f"column {layout.labels[j]!r} holds {value!r}, which fit did not see, and which counts as the nearest level that it saw, "
+        f"{taken!r}{more}. Remedies: fit on rows that hold it, or give the column the kind 'count' or 'continuous'",
+        UnseenLevelWarning,
+        stacklevel=5,
+    )
+    return table.tocsr() if sparse.issparse(table) else table
+
+
+def nearest(x: Array, levels: Array) -> Array:
+    """The nearest of sorted levels, of two the lower."""
+    return levels[np.searchsorted(0.5 * levels[1:] + 0.5 * levels[:-1], x)]
+
+
+def _as_known(values: Sequence[float], j: int, layout: Layout) -> list[Any]:
+    """Levels as people know them."""
+    levels = layout.codecs[j].levels
+    if levels:
+        return [levels[int(x)] for x in values]
+    return dates_shown(list(values)) if layout.codecs[j].values == "date" else list(values)
+
+
+def _strange(value: float, seen: Array, kind: str, j: int, layout: Layout) -> ValueError:
+    more = "" if layout.codecs[j].levels else ", or give the column the kind 'count' or 'continuous'"
+    return ValueError(
+        f"column {layout.labels[j]!r} holds {_as_known([value], j, layout)[0]!r}, which fit did not see; it is {kind} with the levels "
+        f"{shown(_as_known(seen.tolist(), j, layout), 10)}. Remedies: blank the value, fit on rows that hold it{more}"
+    )
 
 
 def _automatic(values: Array, counts: Array, hint: Hint, exact: bool) -> str:

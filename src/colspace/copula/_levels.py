@@ -12,6 +12,7 @@ from ._estep import Array
 from ._fit import CopulaModel
 from ._nominal import Levels, Words, draw_levels, drawn_odds, level_laws, missing_levels, stepped_laws
 from ._table import Layout, level_table, levels_of
+from ._threads import plain_products
 
 
 class LevelsMixin:
@@ -29,6 +30,7 @@ class LevelsMixin:
     def _encode(self, X: Any) -> tuple[Any, Layout]:
         raise NotImplementedError
 
+    @plain_products
     def probabilities(self, X: Any) -> dict[Any, Any]:
         """Of every column with levels (nominal, ordinal, binary) the probability of each, rows x levels; 1 where observed.
 

@@ -343,6 +343,11 @@ def _encode(column: Any, codec: Codec, label: Hashable) -> Array:
         return np.full(len(column), np.nan)
     column = hollow(column, codec.gaps)
     sort = sort_of(column, label)
+    unknown = (
+        codec.values == NOMINAL and not codec.levels and sort in WORDS
+    )  # words, of which fit has seen none
+    if unknown and all(plain(value) in codec.gaps for value in first_seen(column)):
+        return np.full(len(column), np.nan)
     if codec.values == "date" != sort and not (sort == "float" and np.isnan(numbers_of(column)).all()):
         msg = f"column {label!r} held dates in fit, but is of type {column.dtype} now; convert it to dates"
         raise ValueError(msg)
