@@ -15,6 +15,7 @@ import pytest
 from pyarrow import ipc
 
 from colspace.io import read_table, write_table
+from colspace.io._text import _other_separator
 
 FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "n": [3, 4], "é": [True, False]})
 
@@ -236,3 +237,42 @@ def test_cells_that_look_like_formulas_stay_as_they_are(tmp_path):
     write_table(pd.DataFrame({"a": cells}), tmp_path / "t.csv")
     assert read_table(tmp_path / "t.csv", text=["a"])["a"].tolist() == cells
     assert (tmp_path / "t.csv").read_text().splitlines()[1:5] == cells[:4]
+
+
+# ---------------------------------------------------------------------- JSON lines, other separators
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz"])
+def test_json_lines_keep_every_digit(tmp_path, name):
+    rng = np.random.default_rng(0)
+    values = np.r_[rng.normal(size=50) * 10.0 ** rng.integers(-300, 300, 50), 0.1, np.nan, np.inf]
+    frame = pd.DataFrame({"x": values, "f": rng.normal(size=53).astype(np.float32), "n": np.arange(53)})
+    frame["when"] = pd.Timestamp("2024-02-29 12:30")
+    frame["word"] = ['a"b', "c\nd", None, *["é"] * 50]
+    frame["yes"] = True
+    write_table(frame, tmp_path / name)
+    again = read_table(tmp_path / name)
+    np.testing.assert_array_equal(again["x"], np.where(np.isinf(values), np.nan, values))
+    np.testing.assert_array_equal(again["f"].astype(np.float32), frame["f"])
+    assert again["n"].tolist() == list(range(53))
+    assert again["word"][:2].tolist() == ['a"b', "c\nd"]
+    assert again["word"].isna().tolist() == frame["word"].isna().tolist()
+    assert pd.to_datetime(again["when"]).iloc[0] == frame["when"].iloc[0]
+    assert again["yes"].all()
+
+
+@pytest.mark.parametrize(
+    ("lines", "mark"),
+    [
+        (["a b c", "1 2 3", "4 5 6"], " "),
+        (["a:b", "1:2"], ":"),
+        (["full name", "Ann Lee", "Bob Ray"], None),
+        (["a:b", "1:2", "12"], None),  # not in every row
+        (["first_name", "x_y", "z_w"], None),
+        (["value", "1.5", "2.5"], None),
+        (["a:b"], None),
+        (["", "a"], None),
+    ],
+)
+def test_another_separator_is_one_that_every_row_has(lines, mark):
+    assert _other_separator(lines) == mark

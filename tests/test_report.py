@@ -221,7 +221,8 @@ def test_atoms_and_covariates_with_their_coefficients():
         zip("uvw", found.covariates[0], strict=True)
     )
     assert parts["Quality"].table.rows == [["ours", 0.9, 0.8, 0.95, 0.1]]
-    assert "so they flatter" in parts["Quality"].text[0]
+    assert parts["Quality"].text[0] == "Accuracy on the rows that were fitted is 0.900."
+    assert "so they flatter" in parts["Quality"].text[1]
 
 
 def test_the_commands_write_reports(tmp_path, monkeypatch, fitted):

@@ -49,17 +49,17 @@ class Tab:
 
 @pytest.fixture
 def visit(browser):
-    """``visit(path, dark=False, width=1100)``: a page of a file, when its pictures are drawn."""
+    """``visit(path, dark=False, width=1100)``: a page of a file, when its pictures are drawn, or what ``drawn`` selects is there."""
     contexts = []
 
-    def opened(path, *, dark=False, width=1100):
+    def opened(path, *, dark=False, width=1100, drawn="html[data-drawn=yes]"):
         context = browser.new_context(
             color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
         )
         contexts.append(context)
         tab = Tab(context.new_page())
         tab.page.goto(path.as_uri())
-        tab.page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+        tab.page.wait_for_selector(drawn, timeout=60_000)
         return tab
 
     yield opened

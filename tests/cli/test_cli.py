@@ -398,7 +398,7 @@ def test_help_of_every_command(arguments):
 
 def test_version_and_unknown_command():
     assert run("--version").stdout.strip() == f"colspace {__version__}"
-    assert "No such command" in run("expand", code=2).stderr
+    assert "no command is called 'expand'" in run("expand", code=2).stderr
 
 
 def test_without_the_extra_the_entry_point_says_so():

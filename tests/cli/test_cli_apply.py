@@ -34,7 +34,7 @@ def test_an_embedding_of_rows_kept_back(folder):
     run("reduce", "train.csv", "-y", "y", "--id", "who", "--save", "m.skops", "-r", 1)
     folder[["who", "d", "b", "a", "c", "y"]].to_csv("new.csv", index=False)  # any order, a column more
     text = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv").output
-    assert "JointReduction makes an embedding: 20 rows, wrote e.csv" in text
+    assert "JointReduction makes an embedding: 20 rows\nwrote embedding to e.csv" in text
     found = pd.read_csv("e.csv")
     assert list(found["who"]) == list(folder["who"])
     assert_allclose(found.iloc[:, 1:].to_numpy(), load("m.skops").transform(folder[list("abcd")]), rtol=1e-12)
@@ -140,7 +140,9 @@ def test_labels_with_probabilities_of_texts(tmp_path, monkeypatch):
     assert (found["label"] == frame["label"].to_numpy()[100:]).mean() > 0.8
     model = load("m.skops")
     assert_allclose(found[["p_bad", "p_good"]], model.predict_proba(frame[100:]), rtol=1e-12)
-    assert "atoms" in run("info", "m.skops").output
+    text = run("info", "m.skops").output
+    assert "20 of 100 rows held out" in text
+    assert any(line.startswith("│ NMF + logistic regression") for line in text.splitlines())
 
 
 def test_numbers_are_predicted(folder):

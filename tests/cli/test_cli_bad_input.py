@@ -94,12 +94,17 @@ def test_tables_that_cannot_be_read(folder, command, table):
     assert TABLES[table] in refused(COMMANDS[command].format(table=table, out="out.csv"), folder)
 
 
-@pytest.mark.parametrize("command", ["reduce", "atoms", "topics"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_another_delimiter(folder, command):
-    """One that is none of the usual: the table has one column, and what is asked for is not in it."""
+    """One that is none of the usual: the table would have one column."""
     said = refused(COMMANDS[command].format(table="bars.csv", out="out.csv"), folder)
-    assert "no column is called 'outcome'" in said
-    assert "Columns: 'id¦alpha¦beta¦gamma¦outcome¦text'" in said
+    assert "bars.csv has one column, 'id¦alpha¦beta¦gamma¦outcome¦text', whose cells seem" in said
+    assert "divided at '¦'" in said
+
+
+def test_a_command_that_is_not_there(folder):
+    assert "no command is called 'redcue'; is it reduce?" in refused("redcue t.csv -y outcome", folder)
+    assert "no command is called 'xyz'; choose from look, reduce," in refused("xyz", folder)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,10 @@ def test_columns_that_are_not_there(folder, line, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("reduce one.csv -y outcome --id id --drop text --out o.csv", "one class"),
+        (
+            "reduce one.csv -y outcome --id id --drop text --out o.csv",
+            "--response has one class only ('ill')",
+        ),
         (
             "atoms one.csv -y outcome --id id --drop text --out o",
             "--label outcome has one class, 'ill'; two or more are needed",
@@ -140,7 +148,14 @@ def test_columns_that_are_not_there(folder, line, message):
             "3 column(s) are not numbers: 'id' (e.g. 'p0'), 'outcome' (e.g. ",
         ),
         ("atoms t.csv -y outcome --out o", "2 column(s) are not numbers: 'id' (e.g. 'p0'), 'text' (e.g. "),
-        ("pairs --left t.csv --right drugs.csv --links links.csv --out o.csv", "outcome"),
+        (
+            "pairs --left t.csv --right drugs.csv --links links.csv --out o.csv",
+            "t.csv has 2 column(s) that are not numbers: 'outcome' (e.g. ",
+        ),
+        (
+            "pairs --left t.csv --right drugs.csv --links links.csv --drop sex --out o.csv",
+            "--drop sex is a column of none of t.csv, drugs.csv",
+        ),
     ],
 )
 def test_labels_and_features_that_do_not_fit(folder, line, message):

@@ -428,3 +428,38 @@ def test_help_loads_no_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
+@pytest.mark.parametrize("output", ["--out -", "--json - --out e.csv", "--out e.csv"])
+def test_a_reader_that_leaves_early_changes_nothing(files, output):
+    """As head does: no error, and all other files are written."""
+    program = f"{sys.executable} -c 'from colspace.cli import main; main()'"
+    line = f"{program} {' '.join(REDUCE)} --no-check {output} --save m.skops"
+    shell = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line} | python3 -c 'import os; os.close(0)'"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "Broken pipe" not in shell.stderr
+    assert shell.returncode == 0, shell.stderr
+    assert (files / "m.skops").exists()
+    assert (files / "e.csv").exists() == ("e.csv" in output)
+
+
+def test_a_process_ends_at_once_where_arrow_was_used(files):
+    """What must happen at an end happens: output is flushed, functions of atexit run, the code is the command's."""
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('last'));"
+        "from colspace.cli import main; sys.argv = ['colspace', *sys.argv[1:]]; main()"
+    )
+    for command, expected in (
+        (["look", "reduce.csv"], 0),
+        (["reduce", "reduce.csv", "-y", "nothing"], 2),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == expected, done.stderr
+        assert done.stdout.endswith("last\n")

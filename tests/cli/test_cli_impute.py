@@ -157,7 +157,7 @@ def test_intervals(files, frame):
 
 def test_draws_are_files_of_their_own(files, frame):
     text = run("t.csv", "--out", "d.csv.gz", "--draws", "2", "--seed", "3", *USUAL).output
-    assert "wrote d-1.csv.gz to d-2.csv.gz" in text
+    assert "wrote draws to d-1.csv.gz, d-2.csv.gz" in text
     assert not (files / "d.csv.gz").exists()
     first, second = (pd.read_csv(f"d-{i}.csv.gz") for i in (1, 2))
     gaps = frame["a"].isna()
@@ -191,7 +191,7 @@ def test_summary_says_what_was_filled(files, frame):
         assert 0 < float(parts[4]) < 1
         assert (parts[5] == "-") == (kind != "continuous")
     assert "mean reliability 0." in text
-    assert text.rstrip().endswith("wrote f.csv")
+    assert text.rstrip().endswith("wrote filled table to f.csv")
 
 
 def test_a_table_without_gaps_is_written_as_it_is(files, frame):

@@ -178,7 +178,7 @@ def test_new_rows_are_embedded_in_chunks(tables, frame):
         assert done.exit_code == code, done.output
         return done
 
-    assert f"{ROWS} rows" in apply("t.parquet", "--id", "id").stderr
+    assert f"{ROWS} rows" in apply("t.parquet", "--id", "id").stdout
     found = read_table("e.csv", text=["id"])
     assert found["id"].tolist() == frame["id"].tolist()
     assert_allclose(

@@ -243,3 +243,22 @@ def test_options_of_the_other_method(files):
     judged = run("--out", "top.csv", *[o for o in FIXED if o != "--no-check"], "--top", 5).output
     assert "joint reduction" in judged
     assert "popularity" in judged
+
+
+def test_columns_that_are_left_out(files):
+    A, B, Y, _ = files
+    A[:40].assign(note="text", h2=1.0).to_csv("left.csv")
+    A[40:].assign(note="text").to_csv("new.csv")
+    run("--top", 4, "--out", "top.csv", "--drop", "note", "--drop", "h2", "--drop", "e:f", *FIXED)
+    left = A.drop(columns=["e", "f"])
+    model = PairRegressor(3, bandwidth=0.3, shrinkage=0.1)
+    right = B.drop(columns=[name for name in ("e", "f") if name in B])
+    expected = model.fit(left[:40], right, Y[:40]).rank(left[40:], k=4)
+    np.testing.assert_allclose(pd.read_csv("top.csv")["score"], expected["score"], rtol=1e-8)
+
+
+def test_info_has_the_quality(files):
+    run("--top", 4, "--out", "top.csv", "--save", "m.skops", "--method", "joint", *FIXED[3:])
+    text = CliRunner().invoke(colspace, ["info", "m.skops"]).output
+    assert "Held out, free from the tuning" in text
+    assert any(line.startswith("│ popularity") for line in text.splitlines())

@@ -1,6 +1,8 @@
 """Five users, from their files to a report, and held-back rows by the command as by Python."""
 
+import html
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -34,6 +36,14 @@ def page(name):
     return text
 
 
+def repeated(name):
+    """What the Python of a page makes, run as it stands."""
+    code = re.search(r"In Python</p>\s*<pre[^>]*><code>(.*?)</code>", page(name), re.DOTALL)[1]
+    made = {}
+    exec(html.unescape(code), made)  # noqa: S102
+    return made
+
+
 def test_two_omics_tables(run, tmp_path):
     whole = users.omics(tmp_path).set_index("patient")
     advice = json.loads(run("look genes.csv proteins.csv --json -").stdout)["advice"][0]["command"]
@@ -42,6 +52,8 @@ def test_two_omics_tables(run, tmp_path):
     assert "R2 on rows left out" in told
     assert "largest loadings" in told
     assert ">Loadings</h2>" in page("r.html")
+    e = read_table("e.csv").drop(columns=["patient", "outcome"])
+    assert_allclose(repeated("r.html")["embedding"], e, rtol=1e-9, atol=1e-12)
     run("apply m.skops new_genes.csv new_proteins.csv --id patient --out new.csv")
     new = read_table("new.csv").set_index("patient")
     assert len(new) == 40
@@ -59,6 +71,8 @@ def test_a_survey_with_gaps(run, tmp_path):
     assert "gaps filled" in told
     assert "hidden cells" in told
     assert ">Intervals</h2>" in page("r.html")
+    made = repeated("r.html")["filled"]
+    assert_allclose(read_table("filled.csv")["income"], made["income"].astype(float), rtol=1e-9)
     run("apply m.skops wave2.csv --id respondent --intervals --out new.csv")
     run("apply m.skops wave2.csv --id respondent --draws 2 --seed 3 --out draw.csv")
     new = read_table("new.csv", text=["respondent"]).set_index("respondent")
@@ -86,6 +100,9 @@ def test_texts_of_jobs(run, tmp_path):
     ).stdout
     assert "NMF + logistic regression" in told
     assert ">Topics</h2>" in page("r.html")
+    assert_allclose(
+        repeated("r.html")["chances"], read_table("topics/rows.csv")[["p_no", "p_yes"]], rtol=1e-9
+    )
     run("apply m.skops new_jobs.csv --id job --out new.csv")
     new = read_table("new.csv").set_index("job")
     model = load("m.skops")
@@ -106,6 +123,9 @@ def test_drugs_and_diseases(run, tmp_path):
     ).stdout
     assert "nearest neighbours" in told
     assert ">Why these partners</h2>" in page("r.html")
+    made = repeated("r.html")["partners"]
+    assert set(made["left"]) == {f"D{i}" for i in range(40)}
+    assert_allclose(made["score"], load("m.skops").rank(k=5)["score"], rtol=1e-6)
     run("apply m.skops new_diseases.csv --top 5 --out new.csv")
     new, told = pd.read_csv("new.csv"), pd.read_csv("partners.csv")
     ranked = load("m.skops").rank(diseases.set_index("disease").iloc[40:], k=5)
@@ -120,6 +140,8 @@ def test_a_folder_of_parquet_files(run, tmp_path):
     told = run(f"{advice.removeprefix('colspace ')} --out e.parquet --save m.skops --report r.html").stdout
     assert "accuracy on rows left out" in told
     assert ">Embedding</h2>" in page("r.html")
+    e = read_table("e.parquet").drop(columns=["time", "state"])
+    assert_allclose(repeated("r.html")["embedding"], e, rtol=1e-9, atol=1e-12)
     assert len(read_table("e.parquet")) == 500
     run("apply m.skops later.parquet --id time --out new.csv")
     new = read_table("new.csv").set_index("time")

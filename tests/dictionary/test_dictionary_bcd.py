@@ -226,3 +226,18 @@ def test_l1_makes_codes_sparse():
         found = solve_bcd(problem, start, regions=BOTH, radius=None, max_iter=200)
         sparser.append(np.mean(found.state.H == 0))
     assert sparser[1] > sparser[0]
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_the_measure_of_descent_counts_the_price_of_entries(positive):
+    """Steepest descent of g'x + t |x|_1 over directions that stay in the set, by a search over all of them."""
+    x, gradient, price = np.array([0.0, 0.0, 2.0]), np.array([-1.0, 0.5, 0.3]), 0.4
+    rng = np.random.default_rng(0)
+    ways = rng.standard_normal((200_000, 3))
+    if positive:
+        ways[:, :2] = np.abs(ways[:, :2]) * (rng.random((len(ways), 2)) < 0.7)
+    else:
+        ways[:, :2] *= rng.random((len(ways), 2)) < 0.7
+    ways /= np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-12)
+    slopes = ways @ gradient + price * (np.abs(ways[:, :2]).sum(axis=1) + ways[:, 2])
+    assert Region(positive).descent(x, gradient, price) == pytest.approx(-slopes.min(), rel=1e-3)

@@ -181,3 +181,19 @@ def test_a_fold_without_weight(digits):
     search = Search((2,), xi_factors=(1.0,), l2_factors=(1.0,), positive=True, cv=cv, max_iter=20, tol=0.1)
     search.fit(X, y, sample_weight=weight)
     assert np.isfinite(search.scores_).all()
+
+
+def test_xi_is_in_the_units_of_y():
+    """The setting that is kept is one of the grid, whatever the numbers of y are worth."""
+    rng = np.random.default_rng(0)
+    H = rng.exponential(size=(60, 2))
+    X = H @ rng.exponential(size=(2, 6)) + 0.1 * rng.uniform(size=(60, 6))
+    y = H @ [2.0, -1.0]
+    found = [
+        NumberSearch([2], xi_factors=[1.0], l2_factors=[0.1, 1.0], cv=2, random_state=0).fit(X, u * y)
+        for u in (1.0, 100.0)
+    ]
+    for search in found:
+        assert search.xi_ == pytest.approx(search.grid_[1][0], rel=1e-9)
+    assert found[1].xi_ == pytest.approx(1e4 * found[0].xi_, rel=1e-6)
+    assert found[1].scores_.mean() == pytest.approx(1e4 * found[0].scores_.mean(), rel=1e-3)

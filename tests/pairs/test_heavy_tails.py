@@ -83,6 +83,8 @@ def test_what_auto_finds_is_a_fit_with_its_names(pairs, target):
     for side, names in auto.metric_.items():
         assert auto.cv_results_[f"heavy_{side}"][best] == (names == ["multiquadric"])
         assert len(set(auto.cv_results_[f"heavy_{side}"])) == 2
+        begins = auto.cv_results_[f"heavy_{side}"][0], auto.cv_results_[f"bandwidth_{side}"][0]
+        assert begins == ((False, 0.707) if target == f"new-{side}" else (True, 0.125))
 
 
 def test_a_given_bandwidth_is_of_gaussian_kernels(pairs):

@@ -13,6 +13,9 @@ def main() -> None:
         from ._group import colspace
 
         colspace()
+    except SystemExit as done:
+        _leave(done)
+        raise
     except ImportError as error:
         if error.name not in ("click", "rich"):
             raise
@@ -21,3 +24,18 @@ def main() -> None:
     except KeyboardInterrupt:  # before a command runs
         print("Error: interrupted", file=sys.stderr)
         sys.exit(2)
+
+
+def _leave(done: SystemExit) -> None:
+    """End the process at once where Arrow was used, whose idle threads now and then abort an orderly end."""
+    if "pyarrow" not in sys.modules or not isinstance(done.code, int | None):
+        return
+    import atexit
+    import os
+    from contextlib import suppress
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(done.code or 0)

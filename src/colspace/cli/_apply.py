@@ -244,7 +244,7 @@ def partners(model: Any, rows: Rows, top: int) -> Any:
 
 def left_entities(rows: Rows) -> Any:
     """Features of new left entities, as the fit had them."""
-    from ._pairs_tables import entities, open_tables
+    from ._pairs_tables import entities, open_tables, refuse_text
 
     if len(rows.tables) > 1:
         msg = f"{len(rows.tables)} tables are given, and partners are ranked for the entities of one"
@@ -252,4 +252,4 @@ def left_entities(rows: Rows) -> Any:
     given = open_tables({"TABLE": rows.tables[0]}, rows.ids, rows.marks, rows.encoding)
     A = entities(given["TABLE"])
     wanted = rows.about.get("left_columns")
-    return A[match_columns(list(A.columns), wanted, rows.header["n_features"])]
+    return refuse_text(rows.tables[0], A[match_columns(list(A.columns), wanted, rows.header["n_features"])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,43 @@ def quality_of(estimator: Any, parts: Parts, blocks: Any, seed: int) -> dict[str
     }
 
 
+def scores_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Records of a method and its measures, by method.
+
+    Examples
+    --------
+    >>> from colspace.cli._check import scores_of
+    >>> scores_of([{"method": "popularity", "recall": 0.5}])
+    {'popularity': {'recall': 0.5}}
+    """
+    return {str(row["method"]): {k: v for k, v in row.items() if k != "method"} for row in records}
+
+
+def print_scores(
+    screen: Any, scores: Mapping[str, Mapping[str, float | None]], title: str, caption: str | None = None
+) -> None:
+    """Measures of each method side by side; what does not exist is a dash."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title),
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        min_width=len(title),
+    )
+    table.add_column("method")
+    measures = list(dict.fromkeys(measure for values in scores.values() for measure in values))
+    for measure in measures:
+        table.add_column(escape(measure), justify="right")
+    for method, values in scores.items():
+        cells = [values.get(measure) for measure in measures]
+        shown = ["-" if cell is None or math.isnan(cell) else f"{cell:.3f}" for cell in cells]
+        table.add_row(escape(method), *shown)
+    screen.print(table)
+
+
 def print_quality(console: Any, quality: dict[str, Any]) -> None:
     """The comparison as a table, and what it says."""
     from rich.markup import escape
@@ -90,7 +128,7 @@ def print_quality(console: Any, quality: dict[str, Any]) -> None:
             "" if row["error"] is None else f"{row['error']:.3f}",
             ""
             if gap is None or row["difference_error"] is None
-            else f"{gap:+.3f} ± {row['difference_error']:.3f}",
+            else f"{round(gap, 3) + 0.0:+.3f} ± {row['difference_error']:.3f}",
             end_section=following is not None and following["method"] != row["method"],
         )
     console.print(table)

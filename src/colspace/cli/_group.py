@@ -49,6 +49,19 @@ class _LazyGroup(click.Group):
         command: click.Command = import_module(f"colspace.cli.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.commands_by_name:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.commands_by_name, 1)
+            what = f"is it {near[0]}?" if near else f"choose from {', '.join(self.commands_by_name)}"
+            msg = f"no command is called {name!r}; {what}"
+            raise click.UsageError(msg)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -63,9 +76,9 @@ class _LazyGroup(click.Group):
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
+    from .. import __version__
 
-    click.echo(f"colspace {version('colspace')}")
+    click.echo(f"colspace {__version__}")
     ctx.exit()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._apply import Rows, kind_of, left_entities, read_gaps
+from ._python import model_code
 
 _TOP = 10  # partners of each entity
 
@@ -21,6 +22,7 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
         "command": str(about.get("line", "")),
     }
     kind = kind_of(model)
+    shared["python"] = model_code(name, rows.tables, kind)
     if kind == "imputer":
         return _imputer(model, rows, shared)
     if kind == "pairs":
@@ -62,7 +64,7 @@ def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
 
 def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     from ..report._imputation import imputation_report
-    from .impute import summary_of
+    from ._filled import summary_of
 
     quality = rows.about.get("hidden_cells")
     if not rows.tables:
@@ -124,7 +126,7 @@ def _pairs(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     import pandas as pd
 
     from ..report._partners import partners_report
-    from .pairs import settings_of
+    from ._pairs_say import settings_of
 
     about = rows.about
     wanted = left_entities(rows) if rows.tables else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -18,6 +18,7 @@ class Given:
     ids: Sequence[str] = ()
     marks: Sequence[str] = ()
     encoding: str | None = None
+    drop: Sequence[str] = ()
 
     def read(self, text: Sequence[str] = (), *, gaps: bool = True) -> Any:
         """The table; the labels of rows, which Parquet files keep, are its first column."""
@@ -27,7 +28,19 @@ class Given:
         index = frame.index
         bare = type(index).__name__ == "RangeIndex" and index.start == 0 and index.name is None
         frame = frame if bare else frame.reset_index()
-        return frame.set_axis([str(name) for name in frame.columns], axis=1)
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        return frame.drop(columns=[name for pattern in self.drop for name in _matched(pattern, frame)])
+
+
+def _matched(pattern: str, frame: Any) -> list[str]:
+    """Columns that a name, a range or a pattern means; none where the table has no such."""
+    from .._blocks import parse_columns
+
+    names = list(frame.columns)
+    try:
+        return [names[j] for j in parse_columns(pattern, len(names), names, what="--drop")]
+    except ValueError:
+        return []
 
 
 def open_tables(
@@ -35,8 +48,9 @@ def open_tables(
     ids: Sequence[str] = (),
     marks: Sequence[str] = (),
     encoding: str | None = None,
+    drop: Sequence[str] = (),
 ) -> dict[str, Given]:
-    """The tables that are given; one may be standard input."""
+    """The tables that are given; one may be standard input. Columns of ``drop`` are left out of tables of features."""
     from ..io._source import open_sources
     from ..io._tables import check_encoding
 
@@ -55,7 +69,14 @@ def open_tables(
         tables = ", ".join(g.path for g in found.values() if g.ids)
         msg = f"--id {unknown[0]} is a column of none of {tables}"
         raise ValueError(msg)
-    return found
+    features = {what: given for what, given in found.items() if what in ("--left", "--right", "--predict")}
+    frames = [given.read() for given in features.values()] if drop else []
+    for pattern in drop:
+        if not any(_matched(pattern, frame) for frame in frames):
+            tables = ", ".join(given.path for given in features.values())
+            msg = f"--drop {pattern} is a column of none of {tables}"
+            raise ValueError(msg)
+    return found | {what: replace(given, drop=drop) for what, given in features.items()}
 
 
 def _read_ids(given: Given, count: int) -> Any:
@@ -108,6 +129,19 @@ def entities(given: Given, like: Any = None) -> Any:
         msg = f"{path} lacks {len(missing)} column(s) of --left: {', '.join(map(repr, missing))}"
         raise ValueError(msg)
     return frame[list(like.columns)]
+
+
+def refuse_text(path: str, frame: Any) -> Any:
+    """The features, if all of them are numbers."""
+    from ._table import text_columns
+
+    if odd := text_columns(frame):
+        msg = (
+            f"{path} has {len(odd)} column(s) that are not numbers: {', '.join(odd)}. Leave them out with --drop, name the "
+            "column of ids with --id, or give what stands for a gap with --na"
+        )
+        raise ValueError(msg)
+    return frame
 
 
 def links_of(given: Given) -> tuple[tuple[list[str], list[str]], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -22,7 +22,16 @@ def console(*targets: str | None) -> Any:
     """A console of rich; on standard error where one of the targets is standard output, silent with --quiet."""
     from rich.console import Console
 
-    return Console(stderr="-" in targets, highlight=False, quiet=is_quiet())
+    from ..io._files import leave_out
+
+    class Screen(Console):
+        """A console whose reader may leave, as ``head`` does, without ending the command."""
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            leave_out()
+
+    return Screen(stderr="-" in targets, highlight=False, quiet=is_quiet())
 
 
 def note(text: str) -> None:
@@ -36,13 +45,16 @@ def step(text: str, total: int | None = None) -> AbstractContextManager[Advance]
     return track(total, text, show=not is_quiet())
 
 
-def print_written(screen: Any, **files: str | None) -> None:
-    """Which files were written."""
+def print_written(screen: Any, **files: str | Sequence[str] | None) -> None:
+    """Which files were written; of many, the first and the last."""
     from rich.markup import escape
 
-    for what, path in files.items():
-        if path is not None and path != "-":
-            screen.print(f"wrote {what} to {escape(path)}", soft_wrap=True)
+    for what, given in files.items():
+        paths = [given] if isinstance(given, str) else list(given or ())
+        if not paths or paths == ["-"]:
+            continue
+        listed = f"{paths[0]} ... {paths[-1]}" if len(paths) > 3 else ", ".join(paths)
+        screen.print(f"wrote {what} to {escape(listed)}", soft_wrap=True)
 
 
 @contextmanager
@@ -73,13 +85,13 @@ def write_json(found: Mapping[str, Any], path: str | None) -> None:
         return
     import json
 
-    from ..io._files import write_text
+    from ..io._files import write_out, write_text
 
-    text = json.dumps(plain(found), indent=2, allow_nan=False)
+    text = json.dumps(plain(found), indent=2, allow_nan=False) + "\n"
     if path == "-":
-        click.echo(text)
+        write_out(text)
     else:
-        write_text(text + "\n", path)
+        write_text(text, path)
 
 
 def plain(value: Any) -> Any:

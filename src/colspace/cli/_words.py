@@ -29,6 +29,7 @@ _NAMES = "|".join(_OPTIONS)
 _PHRASES = (
     ("blocks={..., 'drop': '*'}", "--drop-rest"),
     ("use response=None", "leave it out"),
+    ("y has one class only", "--response has one class only"),
     ("response='rank'", "--rank-response"),
     ("; if they are numbers, response='numbers' silences this", ""),
     ("response='labels'", "--labels"),

@@ -32,6 +32,13 @@ _WHAT = {
     "regressor": "predicts numbers",
     "reducer": "makes an embedding",
 }
+_RESULT = {
+    "imputer": "filled table",
+    "pairs": "partners",
+    "classifier": "labels",
+    "regressor": "numbers",
+    "reducer": "embedding",
+}
 
 
 @click.command("apply")
@@ -89,7 +96,7 @@ def command(
     check_files([model, *tables], tables=[("--out", target) for target in targets])
     from ..io import info, load, write_table
     from ._apply import Rows, embed, embed_large, fill, kind_of, partners, predict
-    from ._say import console
+    from ._say import console, print_written
 
     header = info(model)
     estimator = load(model)
@@ -100,8 +107,9 @@ def command(
 
     def told(count: int) -> None:
         name = header["estimator"] or type(estimator).__name__
-        line = f"{name} {_WHAT[kind]}: {count:,} rows, wrote {', '.join(targets)}"
-        console("-").print(escape(line), soft_wrap=True)
+        screen = console(out)
+        screen.print(escape(f"{name} {_WHAT[kind]}: {count:,} rows"), soft_wrap=True)
+        print_written(screen, **{_RESULT[kind]: targets})
 
     with warnings_on_stderr("Note"):
         large = embed_large(estimator, rows, out) if kind == "reducer" else None

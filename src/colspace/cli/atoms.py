@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
+from ._atoms_say import print_atoms
 from ._files import check_files, given_command
 from ._group import one_line_errors
 from ._join import read_tables
@@ -164,35 +165,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 @result_options("split and start")
 @encoding_option
 @one_line_errors(_words)
-def command(
-    tables: tuple[str, ...],
-    label: str,
-    texts: tuple[str, ...],
-    covariates: tuple[str, ...],
-    drop: tuple[str, ...],
-    ids: tuple[str, ...],
-    marks: tuple[str, ...],
-    components: int,
-    xi: Any,
-    kind: str,
-    free: bool,
-    l1: float,
-    threshold: Any,
-    class_weight: str,
-    image_shape: tuple[int, int] | None,
-    words: int,
-    stop_words: str,
-    share: float,
-    bootstraps: int,
-    max_iter: int,
-    seed: int,
-    out: Path,
-    model: str | None,
-    report: str | None,
-    as_json: str | None,
-    quiet: bool,
-    encoding: str | None,
-) -> None:
+def command(**given: Any) -> None:
     """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
 
     TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
@@ -208,121 +181,151 @@ def command(
           --covariates telecommuting,has_company_logo --components 20 --out topics
       colspace atoms digits.csv --label digit --image-shape 28x28 --components 25 --out parts
     """
-    _check_options(texts, image_shape)
-    first = "topics" if texts else "atoms"
-    names = [
-        f"{first}.csv",
-        f"{first}.png",
-        "coefficients.csv",
-        "coefficients.png",
-        "rows.csv",
-        "scores.json",
-    ]
-    check_files(tables, models=[("--save", model)], folder=out, names=names, report=report, as_json=as_json)
+    asked = SimpleNamespace(**given)
+    _check_options(asked.texts, asked.image_shape)
+    first = "topics" if asked.texts else "atoms"
+    names = [f"{name}{end}" for name in (first, "coefficients") for end in (".csv", ".png")]
+    check_files(
+        asked.tables,
+        models=[("--save", asked.model)],
+        folder=asked.out,
+        names=[*names, "rows.csv", "scores.json"],
+        report=asked.report,
+        as_json=asked.as_json,
+    )
     import numpy as np
 
-    from ..dictionary import SupervisedDictionaryClassifier
     from ..io._files import directory
-    from ._atoms_fit import (
-        cancelled,
-        compare,
-        draw,
-        encode,
-        encode_more,
-        save_pipeline,
-        write_rows,
-        write_scores,
-        write_tables,
-    )
+    from ._atoms_fit import cancelled, compare, encode, encode_more, save_pipeline
     from ._atoms_table import check_image, make_task, split_rows
 
     with warnings_on_stderr("Note"):
         with step("reading"):
-            joined = read_tables(tables, ids, marks, encoding, texts=texts)
-        task = make_task(joined.frame, label, texts, covariates, drop, ids)
-    check_image(task, image_shape)
-    train, test = split_rows(task, share, seed)
-    encoded = encode(task, train, words, None if stop_words == "none" else stop_words)
-    atoms = SupervisedDictionaryClassifier(
-        components,
-        model=kind,
-        xi=xi if xi is not None else "topics" if task.texts else "auto",
-        positive=not free,
-        l1=l1,
-        covariates=encoded.covariates or None,
-        class_weight=None if class_weight == "none" else class_weight,
-        threshold=threshold,
-        max_iter=max_iter,
-        n_bootstraps=bootstraps,
-        verbose=not quiet,
-        random_state=seed,
-    )
-    y = task.y[train]
-    held = len(test) > 0
+            joined = read_tables(asked.tables, asked.ids, asked.marks, asked.encoding, texts=asked.texts)
+        task = make_task(joined.frame, asked.label, asked.texts, asked.covariates, asked.drop, asked.ids)
+    check_image(task, asked.image_shape)
+    train, test = split_rows(task, asked.share, asked.seed)
+    encoded = encode(task, train, asked.words, None if asked.stop_words == "none" else asked.stop_words)
+    atoms = _estimator(asked, task, encoded)
+    y, held = task.y[train], len(test) > 0
     with warnings_on_stderr("Warning", _words) as warned:
         with step("fitting"):
             atoms.fit(encoded.X, y).set_params(verbose=False)
         X_test = encode_more(encoded, task, test) if held else encoded.X
         with step("checking on rows held out"):
-            scores = compare(atoms, encoded, y, X_test, task.y[test] if held else y, seed)
+            scores = compare(atoms, encoded, y, X_test, task.y[test] if held else y, asked.seed)
     absent = np.setdiff1d(y, task.y[test] if held else y)
     notes = [f"no held-out row is of class {label}, so its scores say nothing" for label in absent]
     notes += cancelled(atoms)
     for text in notes:
         note(text)
-    summary = {
-        "rows": len(task.y),
+    summary = _summary(atoms, encoded, train, test, scores, asked)
+    with directory(asked.out):
+        wrote = _write(atoms, encoded, task, test, summary, asked)
+        if asked.model is not None:
+            about = {**joined.about(), "warnings": [*warned, *notes], "line": given_command()}
+            save_pipeline(encoded, atoms, asked.model, task, summary, about)
+        if asked.report is not None:
+            _write_page(atoms, encoded, task, joined.source, summary, [*warned, *notes], asked)
+    write_json(summary, asked.as_json)
+    files = {"model": asked.model, "report": asked.report, "JSON": asked.as_json}
+    pictured = asked.image_shape is not None
+    print_atoms(console(asked.as_json), summary, task, atoms, encoded, wrote, files, pictured=pictured)
+
+
+def _estimator(asked: SimpleNamespace, task: Any, encoded: Any) -> Any:
+    from ..dictionary import SupervisedDictionaryClassifier
+
+    return SupervisedDictionaryClassifier(
+        asked.components,
+        model=asked.kind,
+        xi=asked.xi if asked.xi is not None else "topics" if task.texts else "auto",
+        positive=not asked.free,
+        l1=asked.l1,
+        covariates=encoded.covariates or None,
+        class_weight=None if asked.class_weight == "none" else asked.class_weight,
+        threshold=asked.threshold,
+        max_iter=asked.max_iter,
+        n_bootstraps=asked.bootstraps,
+        verbose=not asked.quiet,
+        random_state=asked.seed,
+    )
+
+
+def _summary(
+    atoms: Any, encoded: Any, train: Any, test: Any, scores: Any, asked: SimpleNamespace
+) -> dict[str, Any]:
+    """The numbers of the result."""
+    return {
+        "rows": len(train) + len(test),
         "fitted": len(train),
         "held_out": len(test),
         "classes": [str(c) for c in atoms.classes_],
         "columns": encoded.width,
         "covariates": encoded.names[encoded.width :],
-        "components": components,
+        "components": asked.components,
         "xi": float(atoms.xi_),
         "threshold": float(atoms.threshold_) if len(atoms.classes_) == 2 else None,
         "iterations": int(atoms.n_iter_),
-        "seed": seed,
+        "seed": asked.seed,
         "scores": scores,
     }
-    with directory(out):
-        wrote = [*write_tables(atoms, encoded, task, out), write_rows(atoms, encoded, task, test, out)]
-        wrote.append(write_scores(summary, out))
-        try:
-            with warnings_on_stderr("Note"):
-                wrote += draw(atoms, encoded, task, image_shape, out)
-        except ImportError:
-            note("pictures need matplotlib: pip install 'colspace[plot]'")
-        if model is not None:
-            about = {**joined.about(), "warnings": [*warned, *notes], "line": given_command()}
-            save_pipeline(encoded, atoms, model, task, summary, about)
-            wrote.append(Path(model))
-        if report is not None:
-            from ..report import write_report
-            from ..report._atoms import atoms_report
 
-            page = atoms_report(
-                atoms,
-                encoded.X,
-                task.frame,
-                source=joined.source,
-                label=label,
-                names=encoded.names,
-                words=bool(task.texts),
-                scores=scores,
-                held_out=len(test),
-                facts={
-                    "table": joined.source,
-                    "text": ", ".join(texts) or "none",
-                    "rows held out": len(test),
-                    "seed": seed,
-                },
-                notes=[*warned, *notes],
-                command=given_command(),
-            )
-            write_report(page, report)
-            wrote.append(Path(report))
-    write_json(summary, as_json)
-    _print(console(as_json), summary, task, atoms, encoded, wrote, pictured=image_shape is not None)
+
+def _write(
+    atoms: Any, encoded: Any, task: Any, test: Any, summary: dict[str, Any], asked: SimpleNamespace
+) -> list[Path]:
+    """The files of --out."""
+    from ._atoms_fit import draw, write_rows, write_scores, write_tables
+
+    wrote = [
+        *write_tables(atoms, encoded, task, asked.out),
+        write_rows(atoms, encoded, task, test, asked.out),
+    ]
+    wrote.append(write_scores(summary, asked.out))
+    try:
+        with warnings_on_stderr("Note"):
+            wrote += draw(atoms, encoded, task, asked.image_shape, asked.out)
+    except ImportError:
+        note("pictures need matplotlib: pip install 'colspace[plot]'")
+    return wrote
+
+
+def _write_page(
+    atoms: Any,
+    encoded: Any,
+    task: Any,
+    source: str,
+    summary: dict[str, Any],
+    notes: list[str],
+    asked: SimpleNamespace,
+) -> None:
+    from ..report import write_report
+    from ..report._atoms import atoms_report
+    from ._python import model_code
+
+    facts = {
+        "table": source,
+        "text": ", ".join(asked.texts) or "none",
+        "rows held out": summary["held_out"],
+        "seed": asked.seed,
+    }
+    page = atoms_report(
+        atoms,
+        encoded.X,
+        task.frame,
+        source=source,
+        label=asked.label,
+        names=encoded.names,
+        words=bool(task.texts),
+        scores=summary["scores"],
+        held_out=summary["held_out"],
+        facts=facts,
+        notes=notes,
+        command=given_command(),
+        python=model_code(asked.model or "model.skops", asked.tables, "classifier"),
+    )
+    write_report(page, asked.report)
 
 
 def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
@@ -340,78 +343,3 @@ def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
 
 
 # ---------------------------------------------------------------------- what is printed
-
-
-def _print(
-    screen: Any,
-    summary: dict[str, Any],
-    task: Any,
-    model: Any,
-    encoded: Any,
-    wrote: list[Path],
-    *,
-    pictured: bool,
-) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    rows, held = summary["rows"], summary["held_out"]
-    scored = f"{held} rows held out" if held else "scores of the rows that were fitted, so they flatter"
-    what = "words" if task.texts else "columns"
-    title = (
-        f"{rows} rows, {len(summary['classes'])} classes; {summary['components']} atoms of {summary['columns']} {what}"
-        f"{f', {len(encoded.covariates)} covariates' if encoded.covariates else ''}; {scored}"
-    )
-    two = len(summary["classes"]) == 2
-    table = Table(
-        title=escape(title),
-        caption=f"F1: {'of class ' + escape(summary['classes'][1]) if two else 'mean over classes'}; reconstruction error: "
-        "squared, relative to the rows' squares",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("method")
-    columns = ("accuracy", "F1", "AUC", "reconstruction error")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for method, values in summary["scores"].items():
-        cells = [values.get(column, math.nan) for column in columns]
-        table.add_row(method, *("-" if math.isnan(cell) else f"{cell:.3f}" for cell in cells))
-    screen.print(table)
-    if not pictured:
-        _print_atoms(screen, task, model, encoded)
-    chosen = f", threshold {summary['threshold']:.3g}" if two else ""
-    screen.print(f"xi {summary['xi']:.3g}{chosen}, {summary['iterations']} iterations")
-    screen.print(f"wrote {', '.join(escape(str(path)) for path in wrote)}", soft_wrap=True)
-
-
-def _print_atoms(console: Any, task: Any, model: Any, encoded: Any) -> None:
-    """The leading words or columns of each atom, with the coefficient times the deviation of what it multiplies."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from ..displays import TopicsDisplay
-    from ..displays._dictionary import dictionary_of
-
-    found = dictionary_of(model, encoded.X, encoded.names)
-    topics = TopicsDisplay(
-        found.atoms, found.names, found.coefficients, found.targets, n_words=8, stability=found.stability
-    ).frame()
-    table = Table(
-        caption="coefficients are times the standard deviation of what they multiply", caption_justify="left"
-    )
-    several = len(found.targets) > 1
-    table.add_column("atom", justify="right")
-    if several:
-        table.add_column("for class")
-    table.add_column("coefficient" if several else f"for {escape(found.targets[0])}", justify="right")
-    stable = found.stability is not None
-    if stable:
-        table.add_column("stable", justify="right")
-    table.add_column("leading words" if task.texts else "leading columns", overflow="fold")
-    for (atom, target, value), group in topics.groupby(["component", "target", "coefficient"], sort=False):
-        first = [str(atom), escape(str(target))] if several else [str(atom)]
-        shown = f"{value:+.2f}" if several or target != "neutral" else f"neutral {value:+.2f}"
-        last = [f"{group['stability'].iloc[0]:.2f}"] if stable else []
-        table.add_row(*first, shown, *last, escape(", ".join(group["word"])))
-    console.print(table)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
 from ._files import check_files, given_command
+from ._filled import print_summary, some_rows, summary_of
 from ._group import one_line_errors
 from ._options import (
     NumberOr,
@@ -26,12 +27,6 @@ from ._options import (
     tables_argument,
 )
 from ._words import in_options, warnings_on_stderr
-
-_MOST = 40  # columns in the summary
-_ROWS, _GAPS = (
-    20_000,
-    100,
-)  # of a larger table, that reliability and width in it are taken from; gaps of a column, at least
 
 _DROP = {
     "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
@@ -126,28 +121,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
 @result_options("start, draws and hidden cells")
 @encoding_option
 @one_line_errors(_words)
-def command(
-    tables: tuple[str, ...],
-    out: str,
-    intervals: bool,
-    level: float,
-    rank: Any,
-    given: tuple[str, ...],
-    marks: tuple[str, ...],
-    method: str,
-    ids: tuple[str, ...],
-    drop: tuple[str, ...],
-    clip: bool,
-    draws: int | None,
-    max_iter: int,
-    check: bool,
-    seed: int,
-    model: str | None,
-    report: str | None,
-    as_json: str | None,
-    quiet: bool,
-    encoding: str | None,
-) -> None:
+def command(**given: Any) -> None:
     """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
 
     TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
@@ -161,110 +135,140 @@ def command(
           --kinds income=low,middle,high --kinds 'q_*=ordinal' --na -99 --intervals
       colspace impute survey.csv --out draw.parquet --draws 20
     """
-    targets = targets_of(out, draws, intervals)
+    asked = SimpleNamespace(**given)
+    targets = targets_of(asked.out, asked.draws, asked.intervals)
     check_files(
-        tables,
+        asked.tables,
         tables=[("--out", target) for target in targets],
-        models=[("--save", model)],
-        report=report,
-        as_json=as_json,
+        models=[("--save", asked.model)],
+        report=asked.report,
+        as_json=asked.as_json,
     )
-    from .._blocks import parse_columns
     from ..copula import CopulaImputer
     from ..copula._checks import check_share
     from ..io import write_table
-    from ._cells import as_written, fit_levels, join_cells, parse_kinds, refuse_mixtures
+    from ._cells import as_written
     from ._say import note, step, write_json
 
-    check_share("level", level)
-    with warnings_on_stderr("Note"), step("reading"):
-        joined, cells = join_cells(tables, ids, encoding)
-    names = list(cells.values)
-    for name in ids:
-        parse_columns([name], len(names), names, what="--id")
-    dropped = [names[j] for pattern in drop for j in parse_columns(pattern, len(names), names, what="--drop")]
-    cells = cells.without(dropped)
-    columns = [name for name in cells.values if name not in ids]
-    if not columns:
-        msg = "no columns are left beside those of --id and --drop"
-        raise ValueError(msg)
-    kinds = parse_kinds(given, columns)
-    if marks:
-        with warnings_on_stderr("Note"):
-            cells = cells.with_gaps(marks, columns)
-    cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
-    kinds = fit_levels(kinds, cells)
-    X = cells.values[columns].copy()  # in one piece
-    refuse_mixtures(X, kinds)
+    check_share("level", asked.level)
+    joined, cells, X, kinds = _read(asked)
     with_gaps = [name for name in X if X[name].isna().any()]
-    ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if intervals else []
+    ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if asked.intervals else []
     for clash in [name for name in ends if name in cells.values]:
         msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
         raise ValueError(msg)
     as_text = as_written(targets[0])
-    if not with_gaps and not any((model, report, as_json)):
+    if not with_gaps and not any((asked.model, asked.report, asked.as_json)):
         for target in targets:
             write_table(cells.filled(X, as_text=as_text), target)
         note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
         return
     imputer = CopulaImputer(
-        rank,
-        method=method,
+        asked.rank,
+        method=asked.method,
         kinds=kinds or "auto",
-        clip=clip,
-        max_iter=max_iter,
-        random_state=seed,
+        clip=asked.clip,
+        max_iter=asked.max_iter,
+        random_state=asked.seed,
         n_jobs=-1,
-        verbose=not quiet,
+        verbose=not asked.quiet,
     )
     with _warnings_in_words() as notes, step("fitting"):
         imputer.fit(X).set_params(verbose=False)
     used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
     whole = imputer.transform(X)
-    part = X if intervals or report is not None else some_rows(X, seed)
-    lower, upper = imputer.interval(part, level)
-    if draws is None:
+    part = X if asked.intervals or asked.report is not None else some_rows(X, asked.seed)
+    lower, upper = imputer.interval(part, asked.level)
+    if asked.draws is None:
         filled = cells.filled(whole[used], as_text=as_text)
-        for name in [name for name in with_gaps if name in used] if intervals else ():
+        for name in [name for name in with_gaps if name in used] if asked.intervals else ():
             for end, bound in (("lower", lower), ("upper", upper)):
                 filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
         write_table(filled, targets[0])
     else:
-        with step("drawing", draws) as advance:
-            for target, drawn in zip(targets, imputer.sample(X, draws, random_state=seed), strict=True):
+        with step("drawing", asked.draws) as advance:
+            for target, drawn in zip(
+                targets, imputer.sample(X, asked.draws, random_state=asked.seed), strict=True
+            ):
                 write_table(cells.filled(drawn[used], as_text=as_text), target)
                 advance()
-    summary = summary_of(imputer, X, part, lower, upper, level)
-    if check:
+    summary = summary_of(imputer, X, part, lower, upper, asked.level)
+    if asked.check:
         from ..quality import check_imputation
 
         with step("checking on hidden cells"):
-            summary["quality"] = check_imputation(imputer, X, level=level, random_state=seed).plain()
-    if model is not None:
+            found = check_imputation(imputer, X, level=asked.level, random_state=asked.seed)
+        summary["quality"] = found.plain()
+    imputer.set_params(n_jobs=None)
+    if asked.model is not None:
         from ..io import save
 
-        imputer.set_params(n_jobs=None)
-        save(imputer, model, about=_about(summary, joined.about(), seed, notes))
-    if report is not None:
-        from ..report import write_report
-        from ..report._imputation import imputation_report
+        save(imputer, asked.model, about=_about(summary, joined.about(), asked.seed, notes))
+    if asked.report is not None:
+        _write_page(imputer, X, joined, summary, (whole, lower, upper), notes, asked)
+    write_json(summary, asked.as_json)
+    print_summary(summary, targets, {"model": asked.model, "report": asked.report, "JSON": asked.as_json})
 
-        page = imputation_report(
-            imputer,
-            X,
-            source=joined.source,
-            summary=summary,
-            filled=whole,
-            lower=lower,
-            upper=upper,
-            quality=summary.get("quality"),
-            facts={"table": joined.source, "level of the intervals": level, "seed": seed},
-            notes=notes,
-            command=given_command(),
-        )
-        write_report(page, report)
-    write_json(summary, as_json)
-    _print_summary(summary, targets, {"model": model, "report": report, "JSON": as_json})
+
+def _read(asked: SimpleNamespace) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """The tables, their cells as they are written, the columns to fill as values with gaps, and kinds that are given."""
+    from .._blocks import parse_columns
+    from ._cells import fit_levels, join_cells, parse_kinds, refuse_mixtures
+    from ._say import step
+
+    with warnings_on_stderr("Note"), step("reading"):
+        joined, cells = join_cells(asked.tables, asked.ids, asked.encoding)
+    names = list(cells.values)
+    for name in asked.ids:
+        parse_columns([name], len(names), names, what="--id")
+    dropped = [
+        names[j] for pattern in asked.drop for j in parse_columns(pattern, len(names), names, what="--drop")
+    ]
+    cells = cells.without(dropped)
+    columns = [name for name in cells.values if name not in asked.ids]
+    if not columns:
+        msg = "no columns are left beside those of --id and --drop"
+        raise ValueError(msg)
+    kinds = parse_kinds(asked.given, columns)
+    if asked.marks:
+        with warnings_on_stderr("Note"):
+            cells = cells.with_gaps(asked.marks, columns)
+    cells = cells.as_numbers(columns, [name for name, kind in kinds.items() if not isinstance(kind, str)])
+    kinds = fit_levels(kinds, cells)
+    X = cells.values[columns].copy()  # in one piece
+    refuse_mixtures(X, kinds)
+    return joined, cells, X, kinds
+
+
+def _write_page(
+    imputer: Any,
+    X: Any,
+    joined: Any,
+    summary: dict[str, Any],
+    filled: tuple[Any, Any, Any],
+    notes: Sequence[str],
+    asked: SimpleNamespace,
+) -> None:
+    from ..report import write_report
+    from ..report._imputation import imputation_report
+    from ._python import impute_code
+
+    whole, lower, upper = filled
+    page = imputation_report(
+        imputer,
+        X,
+        source=joined.source,
+        summary=summary,
+        filled=whole,
+        lower=lower,
+        upper=upper,
+        quality=summary.get("quality"),
+        facts={"table": joined.source, "level of the intervals": asked.level, "seed": asked.seed},
+        notes=notes,
+        command=given_command(),
+        python="" if asked.marks else impute_code(imputer, joined, asked.ids, list(X)),
+    )
+    write_report(page, asked.report)
 
 
 def _about(
@@ -300,117 +304,3 @@ def targets_of(out: str, draws: int | None, intervals: bool) -> list[str]:
         stem = path.name.removesuffix(suffix)
         targets = [str(path.with_name(f"{stem}-{i}{suffix}")) for i in range(1, draws + 1)]
     return targets
-
-
-# ---------------------------------------------------------------------- what was filled
-
-
-def some_rows(X: Any, seed: int) -> Any:
-    """The rows that the summary looks at: of many a sample, with the first gaps of columns that have few in it."""
-    import numpy as np
-
-    if len(X) <= _ROWS:
-        return X
-    chosen = np.zeros(len(X), dtype=bool)
-    chosen[np.random.default_rng(seed).choice(len(X), _ROWS, replace=False)] = True
-    gone = X.isna().to_numpy()
-    for column in gone.T[gone[chosen].sum(axis=0) < _GAPS]:
-        chosen[np.flatnonzero(column)[:_GAPS]] = True
-    return X[chosen]
-
-
-def summary_of(model: Any, X: Any, part: Any, lower: Any, upper: Any, level: float) -> dict[str, Any]:
-    """The numbers of the summary; reliability and width from ``part`` of the rows, which ``lower`` and ``upper`` are of."""
-    import numpy as np
-
-    reliability = model.reliability(part, measure="variance")
-    rows = []
-    for name, kind in zip(X, model.kinds_, strict=True):
-        gaps = X[name].isna().to_numpy()
-        if not gaps.any() or kind == "id":
-            continue
-        here, width = part[name].isna().to_numpy(), np.nan
-        if kind not in ("ordinal", "binary", "nominal", "constant"):
-            ends = np.quantile(_floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
-            found = (_floats(upper[name]) - _floats(lower[name]))[here]
-            width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
-        rows.append(
-            {
-                "column": name,
-                "kind": kind,
-                "gaps": int(gaps.sum()),
-                "share": float(gaps.mean()),
-                "reliability": np.nan if kind == "constant" else float(reliability[name][here].mean()),
-                "width": width,
-            }
-        )
-    known = [row for row in rows if row["kind"] != "constant"]
-    total = sum(row["gaps"] for row in known)
-    return {
-        "shape": X.shape,
-        "rows": rows,
-        "kinds": {
-            kind: [n for n, k in zip(X, model.kinds_, strict=True) if k == kind] for kind in model.kinds_
-        },
-        "reliability": sum(row["gaps"] * row["reliability"] for row in known) / total if total else np.nan,
-        "level": level,
-        "rank": model.n_components_,
-        "iterations": model.n_iter_,
-    }
-
-
-def _floats(column: Any) -> Any:
-    """Numbers of a column; dates in some unit."""
-    return (column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float)
-
-
-def _print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from ._say import console as console_of
-    from ._say import print_written
-
-    def number(value: float) -> str:
-        return f"{value:.2f}" if not math.isnan(value) else "-"
-
-    console = console_of(targets[0], others["JSON"])
-    rows, (n, p) = summary["rows"], summary["shape"]
-    gaps, level = sum(row["gaps"] for row in rows), f"{100 * summary['level']:g} %"
-    table = Table(
-        title=f"{n} rows, {p} columns: {gaps} gaps filled ({100 * gaps / (n * p):.1f} %)",
-        caption=f"reliability: 1 certain, 0 no better than the column alone; width: median {level} interval over the "
-        f"central {level} of the column",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("column")
-    table.add_column("kind")
-    for name in ("gaps", "share", "reliability", "width"):
-        table.add_column(name, justify="right")
-    for row in rows[:_MOST]:
-        table.add_row(
-            escape(row["column"]),
-            row["kind"],
-            str(row["gaps"]),
-            f"{100 * row['share']:.1f} %",
-            number(row["reliability"]),
-            number(row["width"]),
-        )
-    if len(rows) > _MOST:
-        rest = rows[_MOST:]
-        table.add_row(f"and {len(rest)} more columns", "", str(sum(row["gaps"] for row in rest)), "", "", "")
-    console.print(table)
-    for kind, names in summary["kinds"].items():
-        some = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
-        word = "left out (ids, free text)" if kind == "id" else f"taken as {kind}"
-        console.print(f"{word}: {escape(some)}", soft_wrap=True)
-    console.print(
-        f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
-    )
-    if "quality" in summary:
-        console.print(escape(summary["quality"]["sentence"]), soft_wrap=True)
-    for target in targets[:1] if targets[0] != "-" else ():
-        more = f" to {targets[-1]}" if len(targets) > 1 else ""
-        console.print(f"wrote {escape(target)}{escape(more)}", soft_wrap=True)
-    print_written(console, **others)

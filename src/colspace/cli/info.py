@@ -9,18 +9,14 @@ import click
 from ._files import check_files
 from ._group import one_line_errors
 from ._options import json_option
-from ._say import printable, sound_header, write_json
+from ._say import console, printable, sound_header, write_json
 from ._words import in_options
 
 _SHOWN = 12
-_APART = (
-    "command",
-    "quality",
-    "hidden_cells",
-    "tables",
-    "warnings",
-    "line",
-)  # shown otherwise than as they are
+_APART = (  # shown otherwise than as they are
+    *("command", "quality", "hidden_cells", "tables", "warnings", "line"),
+    *("scores", "held_out", "fitted", "left_columns"),
+)
 
 
 @click.command("info")
@@ -39,24 +35,28 @@ def command(model: str, as_json: str | None) -> None:
         check_files([model], as_json=as_json)
         write_json(found, as_json)
         return
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
-    for line in _lines(model, found):
-        console.print(escape(printable(line)), soft_wrap=True)
-    quality = found["about"].get("quality")
-    if isinstance(quality, dict) and "scores" in quality:
-        from ._check import print_quality
+    from ._check import print_quality, print_scores, scores_of
 
-        with sound_header(model):
-            print_quality(console, _printable(quality))
+    screen, about = console(), _printable(found["about"])
+    for line in _lines(model, found):
+        screen.print(escape(printable(line)), soft_wrap=True)
+    with sound_header(model):
+        by = about.get("command")
+        if by == "reduce" and "quality" in about:
+            print_quality(screen, about["quality"])
+        if by == "atoms" and "scores" in about:
+            print_scores(screen, about["scores"], _scored(about))
+        if by == "pairs" and "held_out" in about:
+            print_scores(screen, scores_of(about["held_out"]), "Held out, free from the tuning")
 
 
 def _lines(path: str, found: dict[str, Any]) -> list[str]:
     if found["format"] == 0:
         return [f"{path}: a model from before files said what they hold; colspace.load reads it"]
     about, columns = found["about"], found["columns"]
+    columns = about.get("left_columns", columns)
     lines = [
         f"{path}: {found['estimator']}"
         + (f", made by colspace {about['command']}" if "command" in about else "")
@@ -66,7 +66,8 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
         lines.append(f"{len(columns):,} columns: {', '.join(columns[:_SHOWN])}{more}")
     elif found["n_features"] is not None:
         lines.append(f"{found['n_features']:,} columns without names")
-    lines += [f"{key}: {_plain(value)}" for key, value in about.items() if key not in _APART]
+    apart = _APART if "command" in about else ()
+    lines += [f"{key.replace('_', ' ')}: {_plain(value)}" for key, value in about.items() if key not in apart]
     if isinstance(about.get("hidden_cells"), dict):
         lines.append(str(about["hidden_cells"].get("sentence", "")))
     warned = about.get("warnings")
@@ -78,6 +79,14 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
         + ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     )
     return lines
+
+
+def _scored(about: dict[str, Any]) -> str:
+    """Which rows the scores of a dictionary are of."""
+    rows, held, fitted = (about.get(name) for name in ("rows", "held_out", "fitted"))
+    return (
+        f"{held:,} of {rows:,} rows held out" if held else f"Scores of the {fitted:,} rows that were fitted"
+    )
 
 
 def _printable(value: Any) -> Any:

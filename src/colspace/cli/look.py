@@ -9,7 +9,7 @@ import click
 from ._files import check_files
 from ._group import one_line_errors
 from ._options import encoding_option, json_option, na_option, tables_argument
-from ._say import note, write_json
+from ._say import console, note, write_json
 from ._words import in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -58,16 +58,15 @@ def command(
         }
         write_json(found, as_json)
         return
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
+    screen = console()
     for each in profiles:
-        _print(console, each, len(each.columns) if everything else _MOST)
+        _print(screen, each, len(each.columns) if everything else _MOST)
     for each_advice in advice:
-        console.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
+        screen.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
         if each_advice.command:
-            console.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+            screen.print(f"  {escape(each_advice.line)}", soft_wrap=True)
 
 
 def _read(path: str, encoding: str | None) -> Any:
@@ -91,17 +90,18 @@ def _with_gaps(frame: Any, marks: tuple[str, ...]) -> Any:
     return with_gaps(frame, marks, list(frame.columns)) if marks else frame
 
 
-def _print(console: Any, table: Profile, most: int) -> None:
+def _print(screen: Any, table: Profile, most: int) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    size = table.memory / 2**20
-    shown = Table(
-        title=escape(
-            f"{table.path}: {table.rows:,} rows, {len(table.columns):,} columns, {size:.1f} MiB in memory"
+    screen.print(
+        escape(
+            f"{table.path}: {table.rows:,} rows, {len(table.columns):,} columns, {_size(table.memory)} in memory"
         ),
-        title_justify="left",
+        style="italic",
+        soft_wrap=True,
     )
+    shown = Table()
     for name in ("column", "kind"):
         shown.add_column(name)
     for name in ("gaps", "distinct"):
@@ -110,18 +110,30 @@ def _print(console: Any, table: Profile, most: int) -> None:
     for column in table.columns[:most]:
         gaps = f"{100 * column.gaps / table.rows:.1f} %" if column.gaps else ""
         shown.add_row(escape(column.name), column.kind, gaps, f"{column.distinct:,}", escape(column.example))
-    console.print(shown)
+    screen.print(shown)
     if len(table.columns) > most:
         kinds = {c.kind: 0 for c in table.columns}
         for column in table.columns:
             kinds[column.kind] += 1
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-        console.print(
+        screen.print(
             f"and {len(table.columns) - most:,} more columns (--all shows them); of all: {listed}",
             soft_wrap=True,
         )
     for line in _remarks(table):
-        console.print(escape(line), soft_wrap=True)
+        screen.print(escape(line), soft_wrap=True)
+
+
+def _size(count: int) -> str:
+    """Bytes in a unit that people read.
+
+    Examples
+    --------
+    >>> from colspace.cli.look import _size
+    >>> _size(900), _size(45_000), _size(3_500_000)
+    ('1 kB', '45 kB', '3.5 MB')
+    """
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{max(1, round(count / 1e3))} kB"
 
 
 def _remarks(table: Profile) -> list[str]:

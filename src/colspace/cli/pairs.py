@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -15,15 +16,15 @@ from ._options import (
     ParamType,
     check_option,
     distinct,
+    drop_option,
     encoding_option,
     na_option,
     out_option,
     result_options,
 )
-from ._pairs_tables import entities, links_of, open_tables, similarities
+from ._pairs_say import print_report, settings_of
+from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
 from ._words import in_options, warnings_on_stderr
-
-_SHOWN = 3  # entities whose best partners are printed
 
 _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
@@ -125,6 +126,7 @@ class _Widths(ParamType):
     metavar="COLUMN",
     help="Column of ids in tables of entities; repeatable, where they are called otherwise.  [default: the first]",
 )
+@drop_option
 @na_option
 @out_option("them", required=True)
 @click.option(
@@ -182,38 +184,7 @@ class _Widths(ParamType):
 @result_options("the folds")
 @encoding_option
 @one_line_errors(_words)
-def command(
-    left: str | None,
-    right: str | None,
-    left_similarity: str | None,
-    right_similarity: str | None,
-    links: str,
-    new: str | None,
-    target: str | None,
-    top: int,
-    exclude_known: bool,
-    probability: bool,
-    ids: tuple[str, ...],
-    marks: tuple[str, ...],
-    out: str,
-    method: str,
-    components: int | None,
-    reduction: str,
-    bandwidth: Any,
-    alpha: Any,
-    shrinkage: Any,
-    impute: bool,
-    observed: bool,
-    drop_unknown: bool,
-    duplicates: str,
-    check: bool,
-    seed: int,
-    model: str | None,
-    report: str | None,
-    as_json: str | None,
-    quiet: bool,
-    encoding: str | None,
-) -> None:
+def command(**given: Any) -> None:
     """Rank the partners of entities by their features and the links of others.
 
     Tables are CSV, TSV, JSON lines, Parquet or Arrow files or pipes, folders or 'patterns' of such files, and one of them may be -
@@ -226,20 +197,21 @@ def command(
       colspace pairs --left diseases.csv --right genes.csv --links links.csv \\
           --predict new_diseases.csv --top 20 --out top.csv
     """
-    given = {
-        "--left": left,
-        "--left-similarity": left_similarity,
-        "--right": right,
-        "--right-similarity": right_similarity,
-        "--links": links,
-        "--predict": new,
+    asked = SimpleNamespace(**given)
+    paths = {
+        "--left": asked.left,
+        "--left-similarity": asked.left_similarity,
+        "--right": asked.right,
+        "--right-similarity": asked.right_similarity,
+        "--links": asked.links,
+        "--predict": asked.new,
     }
     check_files(
-        list(given.values()),
-        tables=[("--out", out)],
-        models=[("--save", model)],
-        report=report,
-        as_json=as_json,
+        list(paths.values()),
+        tables=[("--out", asked.out)],
+        models=[("--save", asked.model)],
+        report=asked.report,
+        as_json=asked.as_json,
     )
     from ..io import save, write_table
     from ..pairs import link_matrix
@@ -248,7 +220,7 @@ def command(
     from ._say import note, step, write_json
 
     with warnings_on_stderr("Note"):
-        sources = open_tables(given, ids, marks, encoding)
+        sources = open_tables(paths, asked.ids, asked.marks, asked.encoding, asked.drop)
         A, B, wanted, metric = _sides(sources)
         ends, scores = links_of(sources["--links"])
         Y = link_matrix(
@@ -256,69 +228,86 @@ def command(
             scores,
             left_ids=list(A.index),
             right_ids=list(B.index),
-            unknown="drop" if drop_unknown else "raise",
-            duplicates=duplicates,
+            unknown="drop" if asked.drop_unknown else "raise",
+            duplicates=asked.duplicates,
         )
     if wanted is not None and metric["left"] == "precomputed":  # before a long search
         check_new_similarities(wanted, "left", len(A), A.index)
-    elif wanted is not None and not impute:
+    elif wanted is not None and not asked.impute:
         check_features(wanted, "left")
-    settings = {
-        "reduction": reduction,
-        "components": components,
-        "alpha": alpha,
-        "bandwidth": bandwidth,
-        "shrinkage": shrinkage,
-        "impute": impute,
-        "calibrate": probability,
-        "n_top": max(top, 10),
-        "random_state": seed,
-    }
-    target = target or ("entries" if wanted is None else "new-left")
-    estimator = _estimator(method, target, metric, settings, min(A.shape[1], B.shape[1]))
-    mask = "observed" if observed else None
+    target = asked.target or ("entries" if wanted is None else "new-left")
+    estimator = _estimator(asked, target, metric, min(A.shape[1], B.shape[1]))
+    mask, top = "observed" if asked.observed else None, min(asked.top, len(B))
     with warnings_on_stderr("Warning", _words) as notes:
         with step("fitting"):
             estimator.fit(A, B, Y, mask)
         with step("checking on what is left out"):
-            quality = None if not check else _quality(estimator, A, B, Y, mask, min(top, len(B)))
-    if check and quality is None:
+            quality = None if not asked.check else _quality(estimator, A, B, Y, mask, top)
+    if asked.check and quality is None:
         note("nothing that is left out has a link to be found, so the ranks are not judged")
-    if top > len(B):
-        note(f"--top {top} is more than the {len(B)} right entities; all of them are ranked")
-    ranked = estimator.rank(wanted, k=min(top, len(B)), exclude_known=exclude_known)
+    if asked.top > len(B):
+        note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
+    ranked = estimator.rank(wanted, k=top, exclude_known=asked.exclude_known)
     names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
     fixed = ("rank", "score", "known", "probability")
     if not any(name in fixed or name.startswith("Unnamed: ") for name in names.values()):
         ranked = ranked.rename(columns=names)
-    write_table(ranked, out)
-    about = _about(links, A, metric, Y, target, quality, seed)
-    if model is not None:
+    write_table(ranked, asked.out)
+    about = _about(asked.links, A, metric, Y, target, quality, asked.seed)
+    if asked.model is not None:
         told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
-        save(estimator, model, about=about | told)
-    if report is not None:
-        from ..report import write_report
-        from ..report._partners import partners_report
-
-        page = partners_report(
-            estimator,
-            ranked,
-            source=Path(links).name,
-            shape=Y.shape,
-            links=int(Y.nnz),
-            settings=settings_of(estimator),
-            tables={Path(path).name: table for path, table in ((left, A), (right, B)) if path is not None},
-            wanted=wanted,
-            quality=quality,
-            facts={"links from": Path(links).name, "target": target, "seed": seed},
-            notes=notes,
-            command=given_command(),
-        )
-        write_report(page, report)
-    write_json(about | {"settings": settings_of(estimator)}, as_json)
+        save(estimator, asked.model, about=about | told)
+    if asked.report is not None:
+        _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, notes, asked)
+    write_json(about | {"settings": settings_of(estimator)}, asked.as_json)
     count = len(A if wanted is None else wanted)
-    files = {"partners": out, "model": model, "report": report, "JSON": as_json}
-    _print_report(estimator, Y, ranked, count, quality, min(top, len(B)), files)
+    files = {"partners": asked.out, "model": asked.model, "report": asked.report, "JSON": asked.as_json}
+    print_report(estimator, Y, ranked, count, quality, top, files)
+
+
+def _write_page(
+    estimator: Any,
+    ranked: Any,
+    data: tuple[Any, Any, Any, Any],
+    quality: Any,
+    target: str,
+    notes: list[str],
+    asked: SimpleNamespace,
+) -> None:
+    from ..report import write_report
+    from ..report._partners import partners_report
+
+    A, B, Y, wanted = data
+    name = Path(asked.links).name
+    sides = ((asked.left, A), (asked.right, B))
+    page = partners_report(
+        estimator,
+        ranked,
+        source=name,
+        shape=Y.shape,
+        links=int(Y.nnz),
+        settings=settings_of(estimator),
+        tables={Path(path).name: table for path, table in sides if path is not None},
+        wanted=wanted,
+        quality=quality,
+        facts={"links from": name, "target": target, "seed": asked.seed},
+        notes=notes,
+        command=given_command(),
+        python=_code(estimator, A, B, asked),
+    )
+    write_report(page, asked.report)
+
+
+def _code(estimator: Any, A: Any, B: Any, asked: SimpleNamespace) -> str:
+    """The fit in Python, where tables are files of features and are taken as they are."""
+    paths = [asked.left, asked.right, asked.links]
+    changed = asked.marks or asked.drop or asked.drop_unknown or asked.observed
+    if None in paths or "-" in paths or changed or asked.duplicates != "raise":
+        return ""
+    from ._python import pairs_code
+
+    ids = str(A.index.name), str(B.index.name)
+    return pairs_code(estimator, (asked.left, asked.right, asked.links), ids, min(asked.top, len(B)))
 
 
 def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int) -> dict[str, Any]:
@@ -352,26 +341,34 @@ def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
             msg = f"give the {side} entities by {features} (features) or by {given}, one of them"
             raise ValueError(msg)
         metric[side] = "precomputed" if given in sources else "auto"
-        read = similarities if given in sources else entities
-        what = given if given in sources else features
-        found[side] = read(sources[what])
+        if given in sources:
+            found[side] = similarities(sources[given])
+        else:
+            found[side] = refuse_text(sources[features].path, entities(sources[features]))
     wanted = None
     if "--predict" in sources:
         like = found["left"]
         if metric["left"] == "precomputed":
             wanted = similarities(sources["--predict"], like.index)
         else:
-            wanted = entities(sources["--predict"], like)
+            wanted = refuse_text(sources["--predict"].path, entities(sources["--predict"], like))
     return found["left"], found["right"], wanted, metric
 
 
-def _estimator(method: str, target: str, metric: Any, given: dict[str, Any], most: int) -> Any:
+def _estimator(asked: SimpleNamespace, target: str, metric: Any, most: int) -> Any:
     """The model that the options describe."""
     from ..pairs import KernelPairRegressor, PairRegressor
 
-    reduction = given.pop("reduction")
-    components, alpha = given.pop("components"), given.pop("alpha")
-    if method == "ridge":
+    shared = {
+        "bandwidth": asked.bandwidth,
+        "shrinkage": asked.shrinkage,
+        "impute": asked.impute,
+        "calibrate": asked.probability,
+        "n_top": max(asked.top, 10),
+        "random_state": asked.seed,
+    }
+    reduction, components, alpha = asked.reduction, asked.components, asked.alpha
+    if asked.method == "ridge":
         if reduction not in ("auto", "none", "joint", "pca"):
             msg = f"--reduction {reduction} goes with --method joint; kernel ridge takes auto, none, joint or pca"
             raise ValueError(msg)
@@ -381,7 +378,7 @@ def _estimator(method: str, target: str, metric: Any, given: dict[str, Any], mos
             alpha=alpha,
             reduction=None if reduction == "none" else reduction,
             n_components="auto" if components is None else components,
-            **given,
+            **shared,
         )
     if target not in ("new-left", "entries"):
         msg = f"--target {target} goes with --method ridge; joint reduction and kernel regression is for new left entities"
@@ -400,7 +397,7 @@ def _estimator(method: str, target: str, metric: Any, given: dict[str, Any], mos
         components if components is not None else min(10, most),
         metric="precomputed" if kinds == {"precomputed"} else "features",
         reduction="joint" if reduction == "auto" else reduction,
-        **given,
+        **shared,
     )
 
 
@@ -415,58 +412,3 @@ def _quality(estimator: Any, A: Any, B: Any, Y: Any, mask: Any, k: int) -> Any:
 
     found = refit_quality(estimator, A, B, Y, mask, k)
     return pd.DataFrame(found) if found else None
-
-
-def _print_report(
-    estimator: Any, Y: Any, ranked: Any, n: int, quality: Any, top: int, files: dict[str, str | None]
-) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from ._say import console as console_of
-    from ._say import print_written
-
-    console = console_of(files["partners"], files["JSON"])
-    share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
-    console.print(
-        f"{Y.shape[0]} x {Y.shape[1]} entities, {Y.nnz} links ({share:.2f} % of pairs); {settings_of(estimator)}"
-    )
-    if quality is not None:
-        notes = f"recall at {top}" if "recall" in quality else "error: root mean squared"
-        table = Table(title=f"Held out, free from the tuning ({notes})", title_justify="left")
-        for column in quality.columns:
-            table.add_column(column, justify="left" if column == "method" else "right")
-        for row in quality.itertuples(index=False):
-            table.add_row(row[0], *(f"{value:.3f}" for value in row[1:]))
-        console.print(table)
-    table = Table(title=f"{n} entities ranked; the first of them", title_justify="left")
-    first, _, second = ranked.columns[:3]
-    table.add_column(escape(str(first)))
-    table.add_column(escape(f"best {second}, with score"))
-    for name in list(dict.fromkeys(ranked[first]))[:_SHOWN]:
-        best = ranked[ranked[first] == name].head(5)
-        cells = [f"{p} {s:.3g}" for p, s in zip(best[second], best["score"], strict=True)]
-        table.add_row(escape(str(name)), escape(", ".join(cells)))
-    console.print(table)
-    print_written(console, **files)
-
-
-def settings_of(estimator: Any) -> str:
-    """The settings found, in words."""
-    left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
-    widths = f"bandwidths {left:g} and {right:g} of the median distance"
-    heavy = [side for side, names in getattr(estimator, "metric_", {}).items() if "multiquadric" in names]
-    widths += f" with heavy tails ({' and '.join(heavy)})" if heavy else ""
-    if not hasattr(estimator, "alpha_"):
-        return (
-            f"{estimator.reduction} reduction to {estimator.n_components_} directions, shrinkage {estimator.shrinkage_:g}, "
-            f"{widths}"
-        )
-    front = "no reduction"
-    if estimator.reduction_ is not None:
-        front = f"{estimator.reduction_} reduction to {estimator.n_components_} directions"
-    a, b = (estimator.alpha_[side] for side in ("left", "right"))
-    shares = [estimator.profile_[side] for side in ("left", "right")]
-    profiles = f", links' own kernel {shares[0]:g} and {shares[1]:g}" if any(shares) else ""
-    signs = ", positive weights only" if any(estimator.positive_.values()) else ""
-    return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}{signs}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -146,35 +147,7 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 @result_options("samples, sketches, permutations and folds")
 @encoding_option
 @one_line_errors(in_options)
-def command(
-    tables: tuple[str, ...],
-    responses: tuple[str, ...],
-    rank_response: bool,
-    labels: bool,
-    blocks: dict[str, list[str]],
-    drop_rest: bool,
-    drop: tuple[str, ...],
-    ids: tuple[str, ...],
-    marks: tuple[str, ...],
-    components: Any,
-    method: str,
-    order: str,
-    score: str,
-    moments: str | tuple[str, ...],
-    whiten: str,
-    shrinkage: Any,
-    selected: Any,
-    solver: str,
-    rank_test: bool,
-    check: bool,
-    seed: int,
-    out: str | None,
-    model: str | None,
-    report: str | None,
-    as_json: str | None,
-    quiet: bool,
-    encoding: str | None,
-) -> None:
+def command(**given: Any) -> None:
     """Find the directions of TABLE that matter for a response, block by block.
 
     TABLE is a CSV, TSV, JSON lines, Parquet or Arrow file or pipe, a folder or 'pattern' of such files that are one table, or -
@@ -188,85 +161,99 @@ def command(
       colspace reduce genes.csv proteins.csv clinic.csv --id patient --response outcome --report page.html
       colspace reduce cells.csv --response type --method stein --components 5
     """
-    _check_method(method, blocks, components)
-    _check_uses(responses, ids, blocks, rank_response=rank_response, labels=labels, drop_rest=drop_rest)
-    check_files(tables, tables=[("--out", out)], models=[("--save", model)], report=report, as_json=as_json)
+    asked = SimpleNamespace(**given)
+    _check_method(asked.method, asked.blocks, asked.components)
+    _check_uses(asked)
+    check_files(
+        asked.tables,
+        tables=[("--out", asked.out)],
+        models=[("--save", asked.model)],
+        report=asked.report,
+        as_json=asked.as_json,
+    )
     from ..io import save
-    from ._report import about_of, facts_of, print_report, report_of
+    from ._report import about_of, print_report, report_of
     from ._say import write_json
 
-    options = {
-        "n_components": components,
-        "response": "rank" if rank_response else "labels" if labels else None,
-        "random_state": seed,
-    }
-    estimator: Any
-    if method == "stein":
-        from ..reduction import SteinReduction
-
-        estimator = SteinReduction(
-            **options, order=order if order == "both" else int(order), score_model=score
-        )
-    else:
-        from ..reduction import JointReduction
-
-        estimator = JointReduction(
-            **options,
-            blocks=blocks or None,
-            moments=moments,
-            whiten=None if whiten == "none" else whiten,
-            shrinkage=shrinkage,
-            solver=solver,
-            n_selected=selected,
-        )
-    task = Task(tables, responses, ids, drop, blocks, drop_rest, marks, encoding)
-    parts, joined, test, notes = task.fit(estimator, out, rank_test=rank_test, seed=seed)
+    estimator = _estimator(asked)
+    task = Task(
+        *(asked.tables, asked.responses, asked.ids, asked.drop),
+        *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
+    )
+    parts, joined, test, notes = task.fit(estimator, asked.out, rank_test=asked.rank_test, seed=asked.seed)
     found = report_of(estimator, parts, test)
-    if check:
+    if asked.check:
         from ._check import quality_of
 
-        found["quality"] = quality_of(estimator, parts, getattr(estimator, "blocks", None), seed)
-    if model is not None:
-        save(estimator, model, about=about_of(found, joined.about(), seed, notes, given_command()))
-    if report is not None:
-        from ..report import write_report
-        from ..report._reduction import reduction_report
-
-        page = reduction_report(
-            estimator,
-            parts.X,
-            parts.y,
-            source=joined.source,
-            rows=parts.rows,
-            facts=facts_of(found, joined.about(), estimator),
-            quality=found.get("quality"),
-            rank_test=found.get("rank_test"),
-            notes=notes,
-            command=given_command(),
-            seed=seed,
-        )
-        write_report(page, report)
-    write_json(found, as_json)
-    print_report(found, out=out, model=model, page=report, as_json=as_json)
+        found["quality"] = quality_of(estimator, parts, getattr(estimator, "blocks", None), asked.seed)
+    if asked.model is not None:
+        about = about_of(found, joined.about(), asked.seed, notes, given_command())
+        save(estimator, asked.model, about=about)
+    if asked.report is not None:
+        _write_page(estimator, parts, joined, found, notes, asked)
+    write_json(found, asked.as_json)
+    print_report(found, out=asked.out, model=asked.model, page=asked.report, as_json=asked.as_json)
 
 
-def _check_uses(
-    responses: tuple[str, ...],
-    ids: tuple[str, ...],
-    blocks: dict[str, list[str]],
-    *,
-    rank_response: bool,
-    labels: bool,
-    drop_rest: bool,
+def _estimator(asked: SimpleNamespace) -> Any:
+    """The reducer that the options describe."""
+    options = {
+        "n_components": asked.components,
+        "response": "rank" if asked.rank_response else "labels" if asked.labels else None,
+        "random_state": asked.seed,
+    }
+    if asked.method == "stein":
+        from ..reduction import SteinReduction
+
+        order = asked.order if asked.order == "both" else int(asked.order)
+        return SteinReduction(**options, order=order, score_model=asked.score)
+    from ..reduction import JointReduction
+
+    return JointReduction(
+        **options,
+        blocks=asked.blocks or None,
+        moments=asked.moments,
+        whiten=None if asked.whiten == "none" else asked.whiten,
+        shrinkage=asked.shrinkage,
+        solver=asked.solver,
+        n_selected=asked.selected,
+    )
+
+
+def _write_page(
+    estimator: Any, parts: Any, joined: Any, found: dict[str, Any], notes: list[str], asked: SimpleNamespace
 ) -> None:
+    from ..report import write_report
+    from ..report._reduction import reduction_report
+    from ._python import reduce_code
+    from ._report import facts_of
+
+    page = reduction_report(
+        estimator,
+        parts.X,
+        parts.y,
+        source=joined.source,
+        rows=parts.rows,
+        facts=facts_of(found, joined.about(), estimator),
+        quality=found.get("quality"),
+        rank_test=found.get("rank_test"),
+        notes=notes,
+        command=given_command(),
+        python="" if asked.marks else reduce_code(estimator, joined, asked.ids, parts.y, list(parts.X)),
+        seed=asked.seed,
+    )
+    write_report(page, asked.report)
+
+
+def _check_uses(asked: SimpleNamespace) -> None:
     """Refuse options that contradict each other."""
-    if drop_rest and not blocks:
+    if asked.drop_rest and not asked.blocks:
         msg = "--drop-rest leaves out columns that are in no block, so it needs --block; see also --drop"
         raise click.UsageError(msg)
-    if rank_response and labels:
+    if asked.rank_response and asked.labels:
         msg = "--rank-response takes the response as numbers and --labels as classes; choose one"
         raise click.UsageError(msg)
-    both = [name for name in ids if name in responses]
+    both = [name for name in asked.ids if name in asked.responses]
     if both:
         msg = f"{both[0]!r} is given as --response and as --id; choose one"
         raise click.UsageError(msg)

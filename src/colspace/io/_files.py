@@ -231,6 +231,22 @@ def _take_over(new: Path, old: Path) -> None:
             os.chown(new, before.st_uid, before.st_gid)
 
 
+def write_out(text: str) -> None:
+    """Write to standard output; where its reader has left, as ``head`` does, the rest goes nowhere."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_out()
+
+
+def leave_out() -> None:
+    """Let standard output lead nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def write_text(text: str, path: PathLike) -> None:
     """Write text as UTF-8."""
     with replacing(path) as file:

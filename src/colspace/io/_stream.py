@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from ._arrow_text import GAPS
 from ._extras import require
-from ._files import PathLike, replacing
+from ._files import PathLike, replacing, write_out
 from ._source import Source
-from ._tables import check_columns, check_table_target, packing, plain_table
+from ._tables import check_columns, check_table_target, json_lines, packing, plain_table
 from ._text import Layout, first_line, layout_of, read_text
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
@@ -332,7 +331,7 @@ def write_chunks(frames: Iterable[Any], path: PathLike) -> int:
     kind = check_table_target(path)
     if str(path) == "-":
         return sum(
-            _written(sys.stdout.write, _text_of(frame, kind, i == 0), frame) for i, frame in enumerate(frames)
+            _written(write_out, _text_of(frame, kind, i == 0), frame) for i, frame in enumerate(frames)
         )
     with replacing(path) as file:
         if kind in ("parquet", "arrow"):
@@ -346,7 +345,7 @@ def write_chunks(frames: Iterable[Any], path: PathLike) -> int:
 
 def _text_of(frame: Any, kind: str, first: bool) -> str:
     if kind == "jsonl":
-        return str(frame.to_json(orient="records", lines=True, date_format="iso"))
+        return json_lines(frame)
     return str(frame.to_csv(sep="\t" if kind == "tsv" else ",", index=False, header=first))
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import sys
+import math
 import warnings
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from ._arrow_text import write_words
 from ._extras import require
-from ._files import PathLike, check_target, replacing
+from ._files import PathLike, check_target, replacing, write_out
 from ._source import Source, kind_of, open_sources
 from ._text import first_line, read_text, refuse_twice
 
+_ROWS = 1 << 16  # written to standard output at once
 _WHAT = {"parquet": "a Parquet", "arrow": "an Arrow", "jsonl": "a JSON lines"}
 
 
@@ -199,14 +201,14 @@ def write_table(frame: Any, path: PathLike) -> None:
             if kind == "arrow":
                 _write_arrow(frame, file)
             else:
-                frame.to_json(
-                    file, orient="records", lines=True, compression=packing(path), date_format="iso"
-                )
+                text = json_lines(frame).encode("utf-8")
+                file.write(gzip.compress(text) if packing(path) else text)
         return
     separator = "\t" if kind == "tsv" else ","
     layout = {"sep": separator, "index": not plain}
     if str(path) == "-":
-        frame.to_csv(sys.stdout, **layout)
+        for start in range(0, max(1, len(frame)), _ROWS):
+            write_out(frame.iloc[start : start + _ROWS].to_csv(header=start == 0, **layout))
         return
     with replacing(path) as file:
         words = plain and packing(path) is None and write_words(pandas, frame, file, separator)
@@ -217,6 +219,30 @@ def write_table(frame: Any, path: PathLike) -> None:
 def packing(path: PathLike) -> Literal["gzip"] | None:
     """How a file is packed, by its name."""
     return "gzip" if str(path).lower().endswith(".gz") else None
+
+
+def json_lines(frame: Any) -> str:
+    """A record a line, with all digits of its numbers; what is missing or infinite is null, dates are in ISO form.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.io._tables import json_lines
+    >>> json_lines(pd.DataFrame({"a": [1 / 3, None], "b": ["x", None]}))
+    '{"a":0.3333333333333333,"b":"x"}\\n{"a":null,"b":null}\\n'
+    """
+    names = [json.dumps(str(name), ensure_ascii=False) for name in frame.columns]
+    columns = [_json_cells(frame.iloc[:, j]) for j in range(frame.shape[1])]
+    lines = ("{" + ",".join(map("{}:{}".format, names, row)) + "}\n" for row in zip(*columns, strict=True))
+    return "".join(lines)
+
+
+def _json_cells(column: Any) -> list[str]:
+    if column.dtype.kind == "f":
+        values = column.to_numpy(dtype=float, na_value=math.nan).tolist()
+        return [repr(value) if math.isfinite(value) else "null" for value in values]
+    values = json.loads(column.to_json(orient="values", date_format="iso", double_precision=15))
+    return [json.dumps(value, ensure_ascii=False) for value in values]
 
 
 def _write_arrow(frame: Any, file: Any) -> None:

@@ -9,14 +9,17 @@ import io
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ._arrow_text import read_words
 from ._source import Source
 
 _SEPARATORS = (",", ";", "\t", "|")
+_PLAIN = "_-.'()[]/%"  # signs of names and numbers
+_ROWS = 20  # that another separator is looked for in
 _PREFIX = 2**16  # letters that the separator is found on; below the csv module's limit of a field
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -44,7 +47,10 @@ def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
     expected = "\t" if source.kind == "tsv" else ","
     with source.open() as file, io.TextIOWrapper(file, encoding, newline="") as letters:
         line = letters.readline().removeprefix("\ufeff")
-        more = letters.read(_PREFIX) if '"' in line else ""  # a name may hold line breaks
+        if '"' in line:  # a name may hold line breaks
+            more, rows = letters.read(_PREFIX), []
+        else:
+            more, rows = "", list(islice(letters, _ROWS))
     separator = _separator((line + more)[:_PREFIX], expected)
     if line.strip() and '"' not in line:
         names = line.rstrip("\r\n").split(separator)
@@ -54,6 +60,12 @@ def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
             names = list(pandas.read_csv(file, sep=separator, encoding=encoding, **options).iloc[0])
     fields = [str(name) or f"Unnamed: {i}" for i, name in enumerate(names)]
     refuse_twice(source, [name.strip() for name in fields])
+    if len(fields) == 1 and (mark := _other_separator([line, *rows])):
+        msg = (
+            f"{source.path} has one column, {fields[0][:40]!r}, whose cells seem to be divided at {mark!r}; columns are "
+            "divided at a comma, a semicolon, a tab or |: write the table with one of those"
+        )
+        raise ValueError(msg)
     return Layout(encoding, separator, expected, tuple(fields))
 
 
@@ -73,6 +85,24 @@ def _separator(start: str, expected: str) -> str:
         return len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), []))
 
     return expected if count(expected) > 1 else max((expected, *_SEPARATORS), key=count)
+
+
+def _other_separator(lines: Sequence[str]) -> str | None:
+    """A sign that stands equally often in the header and in every row after it, and is none of the separators.
+
+    Examples
+    --------
+    >>> from colspace.io._text import _other_separator
+    >>> _other_separator(["a~b", "1~2", "3~4"]), _other_separator(["full name", "Ann Lee"])
+    ('~', None)
+    """
+    if len(lines) < 2 or not lines[0].strip():
+        return None
+    for mark, count in Counter(lines[0].strip()).most_common():
+        plain = mark.isalnum() or mark in _PLAIN or (mark == " " and count < 2)  # as in a full name
+        if not plain and all(line.strip().count(mark) == count for line in lines[1:]):
+            return mark
+    return None
 
 
 def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool, encoding: str | None) -> Any:

@@ -30,6 +30,7 @@ def atoms_report(
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
+    python: str = "",
 ) -> Report:
     """Scores beside NMF's, atoms with their words or columns and coefficients, covariates, and how to repeat it.
 
@@ -64,11 +65,22 @@ def atoms_report(
     parts.append(_atoms(found, words=words))
     if len(found.covariate_names):
         parts.append(_covariates(found))
-    parts += [*warned(notes), repeat(command, _python(model)), _next(words=words)]
+    parts += [*warned(notes), repeat(command, python or _python(model)), _next(words=words)]
     count = rows if X is None else X.shape[0]
     of = "the rows" if count is None else f"{count:,} rows"
     lead = f"{len(found.atoms)} {what} that rebuild {of} and predict {label}."
+    if scores:
+        lead += f" {_sentence(scores, held_out)}"
     return Report(f"{source}: {what} that tell {label}", lead, parts)
+
+
+def _sentence(scores: dict[str, dict[str, float]], held_out: int) -> str:
+    """Ours beside the others in words."""
+    (_, first), *others = scores.items()
+    rivals = ", ".join(f"{name} {values['accuracy']:.3f}" for name, values in others if "accuracy" in values)
+    of = f"{held_out:,} rows held out" if held_out else "the rows that were fitted"
+    beside = f" ({rivals})" if rivals else ""
+    return f"Accuracy on {of} is {first['accuracy']:.3f}{beside}."
 
 
 def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
@@ -83,7 +95,10 @@ def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
     alt = _charts.dots(records, label="method", value="value", group="measure", title="score")
     return Part(
         "Quality",
-        [f"Scores are of {of}. The reconstruction error is squared, relative to the rows' squares."],
+        [
+            _sentence(scores, held_out),
+            f"Scores are of {of}. The reconstruction error is squared, relative to the rows' squares.",
+        ],
         [Figure(alt, "Accuracy, F1 and AUC of each method")],
         Table(["method", *_SCORES], rows),
         opened=True,

@@ -173,19 +173,20 @@ def ranges(rows: Records, *, label: str, title: str) -> dict[str, Any]:
 
 
 def against(rows: Records, *, label: str, value: str, title: str, line: float) -> dict[str, Any]:
-    """A dot a label, beside a line where it should be."""
+    """A dot a label between its ``low`` and ``high``, beside a line where it should be."""
     alt = _altair()
-    dots = (
-        alt.Chart(alt.Data(values=list(rows)), width="container")
-        .mark_point(filled=True, size=65, opacity=1, color=_BLUE)
-        .encode(
-            x=alt.X(f"{_escape(value)}:Q", title=title, scale=alt.Scale(zero=False)),
-            y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-            tooltip=[f"{_escape(label)}:N", alt.Tooltip(f"{_escape(value)}:Q", format=".3f")],
-        )
+    base = alt.Chart(alt.Data(values=list(rows)), width="container").encode(
+        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
+        tooltip=[f"{_escape(label)}:N", alt.Tooltip(f"{_escape(value)}:Q", format=".3f")],
+    )
+    bars = base.mark_rule(strokeWidth=2, color=_BLUE).encode(
+        x=alt.X("low:Q", title=title, scale=alt.Scale(zero=False)), x2="high:Q"
+    )
+    dots = base.mark_point(filled=True, size=65, opacity=1, color=_BLUE).encode(
+        x=alt.X(f"{_escape(value)}:Q", title=title)
     )
     where = alt.Chart(alt.Data(values=[{}])).mark_rule(strokeDash=[4, 3]).encode(x=alt.datum(line))
-    return _spec((where + dots).properties(height=_height(rows, label, 18), width="container"))
+    return _spec((where + bars + dots).properties(height=_height(rows, label, 18), width="container"))
 
 
 def _escape(name: str) -> str:

@@ -26,6 +26,7 @@ def imputation_report(
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
+    python: str = "",
 ) -> Report:
     """Gaps and how surely each column is filled, quality on hidden cells, filled cells with their intervals, and how to repeat it.
 
@@ -60,7 +61,7 @@ def imputation_report(
         parts.append(_intervals(X, filled, lower, upper, level, quality))
     if (bent := _bent(model, names)) is not None:
         parts.append(bent)
-    parts += [*warned(notes), repeat(command, _python(model)), _next()]
+    parts += [*warned(notes), repeat(command, python or _python(model)), _next()]
     factors = f"{int(model.n_components_)} factor{'' if model.n_components_ == 1 else 's'}"
     lead = f"{len(kinds):,} columns by {factors}."
     if summary is not None and X is not None:
@@ -129,9 +130,9 @@ def _intervals(
     if covers:
         title = f"share of hidden cells inside their {share} interval"
         text.append(
-            f"Of cells that were there and hidden, {share} should lie in their interval: the dashed line."
+            f"Of cells that were there and hidden, {share} should lie in their interval: the dashed line. Lines are two standard errors to each side."
         )
-        spec = _charts.against(covers, label="column", value="cover", title=title, line=level)
+        spec = _charts.against(_with_chance(covers), label="column", value="cover", title=title, line=level)
         figures.append(Figure(spec, f"Share of hidden cells inside their {share} interval, by column"))
     rows, shown, total = _filled_cells(X, filled, lower, upper)
     if shown:
@@ -151,21 +152,33 @@ def _intervals(
     return Part("Intervals", text or ["There is no gap."], figures, table if rows or covers else None)
 
 
+def _with_chance(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Two standard errors of each share, of which a cell counts as inside by half, so that no share is without."""
+    found = []
+    for row in rows:
+        cells = max(1, int(row["cells"]))
+        share = (cells * row["cover"] + 0.5) / (cells + 1)
+        error = 2 * math.sqrt(share * (1 - share) / cells)
+        found.append({**row, "low": max(0.0, row["cover"] - error), "high": min(1.0, row["cover"] + error)})
+    return found
+
+
 def _filled_cells(
     X: Any, filled: Any, lower: Any, upper: Any
 ) -> tuple[list[list[Any]], list[dict[str, Any]], int]:
-    """Filled cells for the table, those of the column of numbers with most gaps for the picture, and how many there are."""
+    """Filled cells for the table, those of the column of numbers that is told best for the picture, and how many there are."""
     if X is None or filled is None:
         return [], [], 0
     rows: list[list[Any]] = []
     total = 0
-    best: tuple[int, str] = 0, ""
+    best: tuple[float, str] = 0.0, ""
     for name in X:
         gaps = X[name].isna().to_numpy() & filled[name].notna().to_numpy()
         count = int(gaps.sum())
         total += count
-        if count > best[0] and filled[name].dtype.kind in "if" and (lower[name] < upper[name])[gaps].any():
-            best = count, name
+        if count and filled[name].dtype.kind in "if":
+            told = min(count, _SHOWN) * _narrow(X[name], lower[name][gaps], upper[name][gaps])
+            best = max(best, (told, name))
         where = gaps.nonzero()[0][: max(0, MOST_ROWS - len(rows))]
         rows += [
             [str(X.index[i]), str(name), *(_plain(t[name].iloc[i]) for t in (filled, lower, upper))]
@@ -181,6 +194,13 @@ def _filled_cells(
             }
             shown.append({"row": f"row {X.index[i]}", "column": str(name), **ends})
     return rows, shown, total
+
+
+def _narrow(column: Any, lower: Any, upper: Any) -> float:
+    """How much narrower than the column's central range intervals are at the median, of those that are no points; 0 without any."""
+    width = (upper - lower)[upper > lower]
+    spread = column.quantile(0.975) - column.quantile(0.025)
+    return max(1e-9, 1.0 - float(width.median()) / float(spread)) if len(width) and spread > 0 else 0.0
 
 
 def _plain(value: Any) -> Any:

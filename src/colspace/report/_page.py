@@ -16,6 +16,7 @@ from ..io import require
 from ..io._files import PathLike, write_text
 
 MOST_ROWS = 200  # of a table on the page
+_TINY = 1e-14  # a difference of equal numbers, up to rounding
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return (
-        f"{value:.4g}"
+        f"{0.0 if abs(value) < _TINY else value:.4g}"
         if isinstance(value, float)
         else f"{value:,}"
         if isinstance(value, int) and not isinstance(value, bool)

@@ -31,6 +31,7 @@ def partners_report(
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
+    python: str = "",
 ) -> Report:
     """Entities and links, quality on what was left out beside rivals, the partners and why, and how to repeat it.
 
@@ -67,8 +68,17 @@ def partners_report(
     parts.append(_partners(ranked))
     if (why := _why(estimator, ranked, wanted)) is not None:
         parts.append(why)
-    parts += [*warned(notes), repeat(command, _python(estimator)), _next()]
-    return Report(f"{source}: partners", f"The best partners of {count:,} entities.", parts)
+    parts += [*warned(notes), repeat(command, python or _python(estimator)), _next()]
+    found = f" {_sentence(quality)}" if quality is not None and len(quality) else ""
+    return Report(f"{source}: partners", f"The best partners of {count:,} entities.{found}", parts)
+
+
+def _sentence(quality: Any) -> str:
+    """The first measure of ours beside the others."""
+    measure = str(quality.columns[1])
+    ours, *others = [(str(row[0]), _number(row[1])) for row in quality.itertuples(index=False)]
+    rivals = ", ".join(f"{name} {value:.3f}" for name, value in others if value is not None)
+    return "" if ours[1] is None else f"On what was left out, {measure} is {ours[1]:.3f} ({rivals})."
 
 
 def _quality(quality: Any) -> Part:
@@ -84,7 +94,8 @@ def _quality(quality: Any) -> Part:
     return Part(
         "Quality on what was left out",
         [
-            "Scores on entities or links left out, free from the tuning; the first method is the one that ranked the partners."
+            _sentence(quality),
+            "Scores on entities or links left out, free from the tuning; the first method is the one that ranked the partners.",
         ],
         [Figure(spec, "Each measure of each method on entities or links left out")] if records else [],
         Table([str(methods), *map(str, measures)], rows),

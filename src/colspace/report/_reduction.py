@@ -34,6 +34,7 @@ def reduction_report(
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
+    python: str = "",
     seed: int = 0,
 ) -> Report:
     """What was asked, quality on rows left out, parts, loadings with errors, the embedding, and how to repeat it.
@@ -73,7 +74,7 @@ def reduction_report(
     parts.append(_loadings(estimator))
     if X is not None:
         parts.append(_embedding(estimator, X, y, names, seed, count))
-    parts += [*warned(notes), repeat(command, _python(estimator, supervised=bool(names))), _next()]
+    parts += [*warned(notes), repeat(command, python or _python(estimator, supervised=bool(names))), _next()]
     lead = f"{h} direction{'s' if h > 1 else ''}" + (
         f" in each of {len(blocks)} blocks" if len(blocks) > 1 else ""
     )

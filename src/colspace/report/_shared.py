@@ -68,8 +68,31 @@ def warned(notes: Sequence[str]) -> list[Part]:
 
 def repeat(command: str, python: str) -> Part:
     """How to get the same again."""
-    code = [("On the command line", command)] if command else []
+    code = [("On the command line", folded(command))] if command else []
     return Part("How to repeat it", code=[*code, ("In Python", python)])
+
+
+def folded(command: str, width: int = 76) -> str:
+    """A long command with an option a line, as a shell takes it.
+
+    Examples
+    --------
+    >>> from colspace.report._shared import folded
+    >>> print(folded("colspace reduce a.csv --id patient -y outcome", width=20))
+    colspace reduce a.csv \\
+        --id patient \\
+        -y outcome
+    """
+    if len(command) <= width:
+        return command
+    import shlex
+
+    lines: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("-") and word != "-" and not word[1:2].isdigit():
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n    ".join(shlex.join(line) for line in lines)
 
 
 def call_of(estimator: Any) -> str:

@@ -1,0 +1,93 @@
+"""What commands did, as Python that can be pasted: for the page's part on how to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pprint import pformat
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._join import Joined
+
+_MOST = 200  # names that are listed
+
+
+def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], y: Any, features: Sequence[str]) -> str:
+    """The fit of a reduction and its embedding; nothing where tables were renamed, streamed or have marks of gaps."""
+    table = _table_code(joined, ids)
+    if not table or len(features) > _MOST:
+        return ""
+    used = {*features, *_names(y)}
+    others = [name for name in joined.frame.columns if name not in used]
+    call, blocks = repr(estimator), ""
+    if getattr(estimator, "blocks", None) is not None:
+        from sklearn.base import clone
+
+        call = repr(clone(estimator).set_params(blocks="BLOCKS")).replace("'BLOCKS'", "blocks")
+        blocks = f"blocks = {pformat(dict(estimator.blocks), width=100, compact=True, sort_dicts=False)}\n"
+    response = repr(_names(y)[0] if len(_names(y)) == 1 else _names(y))
+    return (
+        f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n\n{table}"
+        f"y = table[{response}]\nX = table.drop(columns={[*others, *_names(y)]!r})\n{blocks}model = {call}\n"
+        "embedding = model.fit(X, y).transform(X)\nprint(model.summary())"
+    )
+
+
+def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], columns: Sequence[str]) -> str:
+    """The fit of an imputer and its filled table; nothing where several tables were joined."""
+    table = _table_code(joined, ids) if len(joined.tables) == 1 else ""
+    if not table:
+        return ""
+    others = [name for name in joined.frame.columns if name not in set(columns)]
+    kept = f".drop(columns={others!r})" if others else ""
+    return (
+        f"from colspace import {type(imputer).__name__}\nfrom colspace.io import read_table\n\n{table}X = table{kept}\n"
+        f"model = {imputer!r}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)\nprint(model.summary())"
+    )
+
+
+def pairs_code(estimator: Any, paths: tuple[str, str, str], ids: tuple[str, str], top: int) -> str:
+    """The fit of pairs and the partners of their left entities."""
+    left, right, links = paths
+    sides = "".join(
+        f"{side} = read_table({path!r}, text=[{key!r}]).set_index({key!r})\n"
+        for side, path, key in (("A", left, ids[0]), ("B", right, ids[1]))
+    )
+    return (
+        f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n"
+        f"from colspace.pairs import link_matrix\n\n{sides}links = read_table({links!r})\n"
+        "Y = link_matrix(\n    links.iloc[:, 0].astype(str), links.iloc[:, 1].astype(str),\n"
+        "    left_ids=list(A.index), right_ids=list(B.index),\n)\n"
+        f"model = {estimator!r}\npartners = model.fit(A, B, Y).rank(k={top})\nprint(model.summary())"
+    )
+
+
+def model_code(model: str, tables: Sequence[str], kind: str) -> str:
+    """A saved model on a table."""
+    given = repr(tables[0]) if tables else "'new.csv'"
+    rows = f"rows = read_table({given})\n"
+    last = {
+        "imputer": "filled = model.transform(rows[model.feature_names_in_])",
+        "pairs": "partners = model.rank(rows.set_index(rows.columns[0]), k=10)",
+        "reducer": "embedding = model.transform(rows[model.feature_names_in_])",
+        "classifier": "labels, chances = model.predict(rows), model.predict_proba(rows)",
+        "regressor": "numbers = model.predict(rows)",
+    }
+    return f"from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
+
+
+def _table_code(joined: Joined, ids: Sequence[str]) -> str:
+    """Lines that read the tables as one."""
+    plain = all(t.path != "-" and not t.renamed for t in joined.tables)
+    if joined.frame is None or not plain or len(joined.frame.columns) > _MOST:
+        return ""
+    read = [
+        f"read_table({t.path!r}, text={list(ids)!r})" if ids else f"read_table({t.path!r})"
+        for t in joined.tables
+    ]
+    table = f"table = {read[0]}\n"
+    return table + "".join(f"table = table.merge({other}, on={list(joined.keys)!r})\n" for other in read[1:])
+
+
+def _names(y: Any) -> list[str]:
+    return [str(name) for name in y.columns] if hasattr(y, "columns") else [str(y.name)]
