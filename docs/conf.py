@@ -73,6 +73,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-light",
     "pygments_dark_style": "a11y-dark",
 }
+html_context = {"default_mode": "auto"}  # as the system has it; without it the theme complains
 html_sidebars = {page: [] for page in ("index", "start", "which", "compare")}
 
 # ---------------------------------------------------------------------- reference

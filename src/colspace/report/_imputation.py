@@ -197,9 +197,9 @@ def _filled_cells(
 
 
 def _narrow(column: Any, lower: Any, upper: Any) -> float:
-    """How much narrower than the column's range intervals are at the median, of those that are no points; 0 without any."""
+    """How much narrower than the column's central range intervals are at the median, of those that are no points; 0 without any."""
     width = (upper - lower)[upper > lower]
-    spread = column.max() - column.min()
+    spread = column.quantile(0.975) - column.quantile(0.025)
     return max(1e-9, 1.0 - float(width.median()) / float(spread)) if len(width) and spread > 0 else 0.0
 
 
