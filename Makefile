@@ -23,7 +23,7 @@ lint: $(VENV)/test.stamp
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 	$(BIN)/python docs/links.py docs/_build/html
-	$(BIN)/python -m pytest -q tests/browser/test_docs.py
+	$(BIN)/python -m pytest -q tests/browser/test_docs_pages.py
 	@echo "pages are in docs/_build/html/index.html"
 
 pictures: $(VENV)/docs.stamp

@@ -58,8 +58,8 @@ def visit(browser):
         )
         contexts.append(context)
         tab = Tab(context.new_page())
-        tab.page.goto(path.as_uri())
-        tab.page.wait_for_selector(drawn, timeout=60_000)
+        tab.page.goto(path.as_uri(), timeout=120_000)
+        tab.page.wait_for_selector(drawn, timeout=120_000)
         return tab
 
     yield opened

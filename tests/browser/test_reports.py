@@ -73,7 +73,7 @@ def test_hovering_shows_the_values(reports, visit):
     page = visit(reports["reduction"]).page
     _points(page)[0].locator(".mark-symbol path").nth(3).hover(force=True)
     tip = page.locator("#vg-tooltip-element.visible")
-    tip.wait_for(timeout=5_000)
+    tip.wait_for(timeout=30_000)
     _, rows, _ = _points(page)
     text = tip.inner_text()
     for name in ("genes__0", "proteins__0", "outcome"):

@@ -134,3 +134,8 @@ def test_rooms_load_when_they_are_asked_for():
     assert out.strip() == f"[] {[f'colspace.{room}' for room in rooms]}"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = colspace.nothing
+
+
+def test_files_of_tests_have_names_of_their_own():
+    names = sorted(path.name for path in (PROJECT / "tests").rglob("test_*.py"))
+    assert [name for name in names if names.count(name) > 1] == []  # pytest imports them by these names
