@@ -200,3 +200,9 @@ def test_atoms_of_noise_are_unstable_and_those_of_a_factor_are_not():
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match="n_bootstraps=5 draws rows, which a Dask table has not at hand"):
         fit.fit(da.from_array(X), rng.integers(0, 2, 200))
+
+
+def test_squares_beyond_single_precision_are_summed_in_double():
+    X = np.array([[1e25, 1.0], [0.0, 2.0]], dtype=np.float32)
+    found = second_moment(X, None, None, np.ones(2), None)
+    np.testing.assert_allclose(found, X.astype(float).T @ X.astype(float), rtol=1e-6)

@@ -163,6 +163,15 @@ def dense_least_squares(K, L, Y, weight):
     return (gamma[:, on] @ np.linalg.solve(inner, Y.ravel()[on])).reshape(Y.shape)
 
 
+def test_a_table_that_smooths_to_nothing_is_left_as_it_counts():
+    class Nothing:
+        def apply(self, X):
+            return np.zeros_like(X)
+
+    Y, weight = np.eye(3), np.full((3, 3), 0.5)
+    np.testing.assert_array_equal(complete(Nothing(), Nothing(), Y, weight), 0.5 * Y)
+
+
 def test_gaps_and_weights_against_the_dense_system(table):
     A, B, Y = table
     K, L = gaussian(A), gaussian(B)

@@ -50,4 +50,8 @@ def second_moment(X: Any, Y: Any, Z: Any, w: Array, v: Any) -> Array:
         X = X if root is None else sparse.csr_array(X.multiply(root[:, None]))
         return unit * np.asarray((X.T @ X).toarray(), dtype=np.float64)
     X = X if root is None else root[:, None] * X
+    if (
+        X.dtype == np.float32 and X.size and max(X.max(), -X.min()) > 1e15
+    ):  # whose squares may leave single precision
+        X = X.astype(np.float64)
     return unit * np.asarray(X.T @ X, dtype=np.float64)

@@ -183,7 +183,10 @@ def complete(left: Any, right: Any, Y: Array, weight: Array, tol: float = 1e-10)
         if np.linalg.norm(residual) <= limit:
             break
         image = (weight - 1) * step + lifted
-        length = size / float(np.vdot(step, image))
+        bend = float(np.vdot(step, image))
+        if not bend > 0:  # what is left smooths to nothing
+            break
+        length = size / bend
         fit = fit + length * step
         residual = residual - length * image
         z = smooth(residual)
