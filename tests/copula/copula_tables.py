@@ -39,3 +39,14 @@ def mixed_values(Z):
 
 
 KINDS = {"word": ["never", "seldom", "often", "always"]}  # of the frame of every type
+
+
+def ordinal_table(n=200, p=12, noise=0.15, seed=0):
+    """Four levels a column of two factors with a fifth of the cells gone; loadings and noise variances."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((p, 2))
+    W *= np.sqrt(1 - noise) / np.linalg.norm(W, axis=1)[:, None]
+    Z = rng.standard_normal((n, 2)) @ W.T + np.sqrt(noise) * rng.standard_normal((n, p))
+    X = np.digitize(Z, [-0.8, 0.1, 0.9]).astype(float)
+    X[rng.random((n, p)) < 0.2] = np.nan
+    return X, W, np.full(p, noise)

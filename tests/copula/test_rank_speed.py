@@ -194,7 +194,7 @@ def test_rows_of_a_table_are_solved_once(solves):
     model.sample(X, 2, random_state=0)
     model.latent(X)
     assert len(solves) == blocks
-    _solved.SOLVED.last = None
+    _solved.SOLVED.tables = ()
     fresh = model.interval(X)
     np.testing.assert_array_equal(lower, fresh[0])
     np.testing.assert_array_equal(upper, fresh[1])
@@ -208,7 +208,7 @@ def test_what_is_remembered_is_never_stale(solves):
     row = int(np.flatnonzero(np.isnan(X).any(axis=1) & ~np.isnan(X[:, 1]))[0])
     X[row, 1] += 1.5
     changed = model.transform(X)
-    _solved.SOLVED.last = None
+    _solved.SOLVED.tables = ()
     np.testing.assert_array_equal(changed, model.transform(X))
     other = clone(model).set_params(n_components=3).fit(X)
     assert not np.array_equal(other.latent(X), model.latent(X)[:, :2])
@@ -222,13 +222,34 @@ def test_what_is_remembered_goes_with_the_model_and_into_no_pickle(solves):
     X = mixed()
     model = CopulaImputer(2, random_state=0).fit(X)
     model.transform(X[:400])
-    assert _solved.SOLVED.last is None
+    assert not _solved.SOLVED.tables
     before = len(pickle.dumps(model))
     model.transform(X)
     assert len(pickle.dumps(model)) == before
-    assert _solved.SOLVED.last is not None
+    assert len(_solved.SOLVED.tables) == 1
     del model
-    assert _solved.SOLVED.last is None
+    assert not _solved.SOLVED.tables
+
+
+def test_each_model_has_a_table_as_far_as_memory_goes(solves, monkeypatch):
+    X = mixed()
+    one, two = (CopulaImputer(k, random_state=0).fit(X) for k in (2, 3))
+    for model in (one, two):
+        model.transform(X)
+    blocks = len(solves)
+    for model in (one, two):
+        model.reliability(X)
+    assert len(solves) == blocks
+    one.transform(X[::-1])
+    assert len(_solved.SOLVED.tables) == 2  # of one, the latest
+    sizes = [table.size for table in _solved.SOLVED.tables]
+    three = CopulaImputer(1, random_state=0).fit(X)
+    monkeypatch.setattr(_solved, "_MOST", max(sizes))
+    three.transform(X)
+    assert sum(table.size for table in _solved.SOLVED.tables) <= max(sizes)
+    blocks = len(solves)
+    three.reliability(X)
+    assert len(solves) == blocks
 
 
 def test_fingerprints_tell_tables_apart():

@@ -12,12 +12,12 @@ from scipy.special import ndtri
 from ._covariance import Cells, Normal, cells_of, correlation, fit_normal, row_laws
 from ._em import iterate
 from ._encode import training_block
-from ._estep import Array, Factors, Take
+from ._estep import Array, Factors
 from ._fit import CopulaModel
 from ._marginals import Chain
 from ._passes import LocalRows, Passes
 from ._rank import chosen, some_cells, together
-from ._step import Block, State, exact_z, start_sites, step
+from ._step import Block, State, exact_z, restart, step
 from ._truncated import log_mass
 
 HIDDEN, ROWS = 0.15, 1500  # share of the cells that are hidden, in so many rows at most
@@ -114,7 +114,7 @@ def warm_state(
     if not cuts:
         chain = replace(chain, cut=np.zeros_like(chain.cut))
     state = State(model.factors, chain)
-    passes.update(_restart, state)
+    passes.update(restart, state)
     state, _ = iterate(
         lambda s, knots: passes.update(step, s, knots),
         state,
@@ -125,10 +125,6 @@ def warm_state(
         tick=lambda: None,
     )
     return state
-
-
-def _restart(block: Block, state: State, take: Take) -> tuple[Block, int]:
-    return start_sites(block, state, take), 0
 
 
 @dataclass(frozen=True)

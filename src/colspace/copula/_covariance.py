@@ -8,12 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._estep import Array, Index, Rows
+from ._estep import Array, Index, Rows, distance_left
 from ._marginals import Chain
 from ._truncated import truncated_moments
 
 ITERATIONS, NEAR = 60, 2e-3  # of EM, and the change of a correlation that ends it
-SWEEPS, FREE, SETTLED, DAMPING = 100, 10, 1e-4, 0.7  # of sites, those without damping, and what ends them
+SWEEPS, FREE, SETTLED, DAMPING = (
+    100,
+    10,
+    5e-3,
+    0.7,
+)  # of sites, those without damping, the distance left that ends them
 _AT_ONCE = 1 << 20  # entries of matrices that are inverted at once
 _STIFF = 1e6  # precision of a site, at most
 _LEAST = 1e-12
@@ -157,15 +162,17 @@ def row_laws(cells: Cells, law: Normal) -> tuple[Array, Array]:
     for group in cells.groups:
         for some in _parts(group):
             part = group.part(some)
+            last = np.full(len(part.rows), np.inf)
             for sweep in range(SWEEPS if cells.levels else 1):
                 m, V = solve(part, cells.z, law, Q)
                 v = np.einsum("nii->ni", V)
                 at = part.rows[:, None], part.columns
                 moved = (np.abs(m - z[at]) + np.abs(v - variance[at])).max(axis=1)
                 z[at], variance[at] = m, v
-                on = np.flatnonzero((moved > SETTLED) | (sweep == 0))
+                on = np.flatnonzero((distance_left(moved, last) > SETTLED) | (sweep == 0))
                 if not len(on) or not cells.levels:
                     break
+                last = moved[on] if sweep else last  # the first has nothing before it
                 part = renewed(part, m, V, 1.0 if sweep < FREE else DAMPING).part(on)
     return z, variance
 

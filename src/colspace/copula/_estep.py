@@ -345,3 +345,12 @@ def sites_of(m: Array, v: Array, noise: Array, law: CensoredLaw, take: Take = fr
     shift /= rest
     curvature /= rest
     return curvature, shift
+
+
+def distance_left(moved: Array, last: Array) -> Array:
+    """What a geometric series of steps still has to go after ``moved``, the step before it being ``last`` (infinite: the first).
+
+    moved r / (1 - r) with r = moved / last, at least a tenth; as far again after a first step.
+    """
+    ratio = np.where(np.isinf(last), 0.5, np.clip(moved / np.maximum(last, 1e-300), 0.1, 0.99))
+    return moved * ratio / (1.0 - ratio)

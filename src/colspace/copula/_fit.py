@@ -18,7 +18,7 @@ from ._marginals import Chain, Distinct, build_chain
 from ._paper import fit_paper, paper_step
 from ._passes import DaskRows, LocalRows, Passes
 from ._rank import MOST, best_rank, unclear
-from ._step import Block, State, level_means, start_sites, start_table, step
+from ._step import Block, State, level_means, restart, start_table, step
 from ._values import Column, column_of, empirical_column
 
 GENEROUS = 20  # factors that an automatic rank starts with
@@ -273,7 +273,7 @@ def fit_copula(
             empirical_column(state.chain, j, column.values, column.counts) for j, column in enumerate(values)
         )
     else:
-        passes.update(_start_ep, state)
+        passes.update(restart, state)
         run = partial(
             fit_ep,
             lambda s, knots: passes.update(step, s, knots),
@@ -289,7 +289,7 @@ def fit_copula(
         )  # blocks that tell factors from noise as well as all do
         if every > 1:
             state = early_factors(some, state, cells / size, common=common, tol=tol, max_iter=max_iter)
-            passes.update(_start_ep, state)
+            passes.update(restart, state)
         state, traces, loose = run(state, auto_rank=counted)
         rank, most = state.factors.rank, min(most_factors(p), MOST)
         if counted and rank < most and unclear(state.factors, cells, begun):
@@ -297,7 +297,7 @@ def fit_copula(
             k = best_rank(some, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:
                 state = replace(state, factors=starts(passes, k=k))
-                passes.update(_start_ep, state)
+                passes.update(restart, state)
                 state, more, loose = run(state, auto_rank=False)
                 traces += more
         columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
@@ -323,7 +323,7 @@ def early_factors(
     passes: Passes, state: State, share: Array, *, common: bool, tol: float, max_iter: int
 ) -> State:
     """Factors that some rows tell from noise, which all of them would: they have enough. ``share`` of the rows have each column."""
-    passes.update(_start_ep, state)
+    passes.update(restart, state)
     return iterate(
         lambda s, knots: passes.update(step, s, knots),
         state,
@@ -343,10 +343,6 @@ def principal(f: Factors) -> Factors:
     signs = np.where(W[np.abs(W).argmax(axis=0), np.arange(f.rank)] < 0, -1.0, 1.0)
     turn = turn * signs
     return Factors(W * signs, turn.T @ f.C @ turn, f.noise)
-
-
-def _start_ep(block: Block, state: State, take: Take) -> tuple[Block, int]:
-    return start_sites(block, state, take), 0
 
 
 def _start_paper(block: Block, state: State, _: Take) -> tuple[Block, int]:

@@ -9,7 +9,8 @@ Array = NDArray[np.float64]
 
 _CELLS = 4096  # equal parts of the way from the first knot to the last
 _CROWDED = 8  # knots in one of them, above which a search is as fast
-_FEWEST = 256  # values for which a table is worth having
+_FEWEST = 256  # values for which a table is worth looking at
+_ASKED = 4096  # values, of all that were asked, for which it is worth making
 
 
 class Lookup:
@@ -19,7 +20,7 @@ class Lookup:
     --------
     >>> import numpy as np
     >>> from colspace.copula._lookup import Lookup
-    >>> x = np.linspace(-1, 4, 1000)
+    >>> x = np.linspace(-1, 4, 5000)
     >>> knots, values = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0])
     >>> bool((Lookup(knots, values)(x) == np.interp(x, knots, values)).all())
     True
@@ -27,15 +28,14 @@ class Lookup:
 
     def __init__(self, knots: Array, values: Array) -> None:
         self.knots, self.values = knots, values
-        self.made = False
+        self.made, self.asked = False, 0
         self.first: NDArray[np.int32] | None = None
 
     def __call__(self, x: Array) -> Array:
-        if len(x) < _FEWEST:
-            return np.interp(x, self.knots, self.values)
-        if not self.made:
+        self.asked += len(x)
+        if not self.made and self.asked >= _ASKED:
             self._make()
-        if self.first is None:
+        if self.first is None or len(x) < _FEWEST:
             return np.interp(x, self.knots, self.values)
         near = np.clip(x, self.knots[0], self.knots[-1])
         at = near - self.knots[0]

@@ -22,6 +22,7 @@ from ._estep import (
     Work,
     cavity,
     censored_law,
+    distance_left,
     doubled,
     pack,
     posterior,
@@ -37,11 +38,13 @@ from ._marginals import STEPPED
 from ._pairs import bridged
 from ._residual_law import ResidualLaw
 from ._solved import remembered
-from ._step import DAMPING, Block, level_means, start_sites
+from ._step import DAMPING, level_means, own_sites
 from ._threads import plain_products
 from ._truncated import log_mass
 
-SWEEPS, FREE, SETTLED = 200, 20, 1e-4  # sweeps, those without damping, and the change that ends them
+SWEEPS, FREE = 200, 20  # of a row's sites, and those without damping
+SETTLED = 5e-3  # distance from where the sweeps lead, in units of the factors, that ends them
+_PUBLISHED = 1e-4  # the change that ends the published ones
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,7 @@ def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> 
         tau = 1.0 / f.noise[column]
         nu[known.censored] = level_means(state.chain)[known.level] * tau[known.censored]
     elif len(known.censored):
-        none = np.zeros(0)
-        index = none.astype(np.intp)
-        block = start_sites(
-            Block(rows, known.exact, index, none, known.censored, known.level, none, none), state
-        )
-        tau[known.censored], nu[known.censored] = block.tau, block.nu
+        tau[known.censored], nu[known.censored] = (site[known.level] for site in own_sites(state))
     tau[known.exact] = 1.0 / f.noise[column[known.exact]]
     nu[known.exact] = known.z * tau[known.exact]
     variance = np.zeros(len(column))
@@ -134,8 +132,10 @@ def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> 
         q.t[rows_now], q.V[rows_now] = after.t[active], after.V[active]
         if paper:  # steps that grow would never end
             pace[part.index] *= np.where(moved > last[part.index], 0.5, 1.0)
-            last[part.index] = moved
-        active &= moved > settled
+            active &= moved > _PUBLISHED
+        else:
+            active &= distance_left(moved, last[part.index]) > settled
+        last[part.index] = moved
     if paper and len(known.censored):
         V = unpack(q.V, f.rank)
         products = pack(f.W[:, :, None] * f.W[:, None, :])
@@ -297,8 +297,8 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
     lower, upper = dense(X), dense(X)
     for gap in gaps(X, model):
         column = model.columns[gap.column]
-        ends = column.values(np.concatenate(interval_ends(gap, model, level)))
-        for table, x in zip((lower, upper), np.split(ends, 2), strict=True):
+        ends = column.values(np.concatenate(interval_ends(gap, model, level))).reshape(2, -1)
+        for table, x in zip((lower, upper), ends, strict=True):
             table[gap.rows, gap.column] = np.clip(x, *column.limits) if clip else x
     return lower, upper
 
@@ -313,8 +313,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     for gap in gaps(X, model):
         column = model.columns[gap.column]
         if column.kind in STEPPED:
-            edges = np.concatenate([[-np.inf], column.z, [np.inf]])
-            level = np.searchsorted(column.z, gap.mean, side="left")
+            edges, level = column.edges, np.searchsorted(column.z, gap.mean, side="left")
             steps = int(min(d, len(edges)))
             low = edges[np.maximum(level - steps, 0)]
             high = edges[np.minimum(level + 1 + steps, len(edges) - 1)]
@@ -343,23 +342,25 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
         column = model.columns[gap.column]
         if column.kind in STEPPED:
             level = np.searchsorted(column.z, gap.mean, side="left")
-            p = column.probabilities(gap.mean, gap.sd)
-            out[gap.rows, gap.column] = p[np.arange(len(level)), level]
+            high, low = column.edges[level + 1], column.edges[level]
+            out[gap.rows, gap.column] = gap.below(high) - gap.below(low)
         else:
-            low, high, x = np.split(
-                column.values(np.concatenate([*interval_ends(gap, model, 0.95), gap.mean])), 3
-            )
-            found.append((gap.column, gap.rows, high - low, x.copy()))
-    largest = [max(d.max(), np.abs(x).max()) for *_, d, x in found]
-    unit = max(largest, default=1.0) or 1.0  # squares stay finite
-    for each in [array for *_, d, x in found for array in (d, x)]:
+            ends = interval_ends(gap, model, 0.95)
+            low, high, x = column.values(np.concatenate([*ends, gap.mean])).reshape(3, -1)
+            found.append((gap.column, gap.rows, high - low, x))
+    if not found:
+        return out
+    d, x = (np.concatenate([each[i] for each in found]) for i in (2, 3))
+    unit = max(d.max(), np.abs(x).max()) or 1.0  # squares stay finite
+    for each in (d, x):
         each /= unit
         each *= each
-    width = sum(float(d.sum()) for *_, d, _ in found)
-    size = sum(float(x.sum()) for *_, x in found)
+    size = x.sum()
     least = np.finfo(float).eps * size or 1.0  # all imputations zero: the lengths alone tell
-    for j, rows, d, x in found:
-        out[rows, j] = (width - d) / np.maximum(size - x, least)
+    told = (d.sum() - d) / np.maximum(size - x, least)
+    starts = np.cumsum([len(rows) for _, rows, *_ in found])
+    for (j, rows, *_), part in zip(found, np.split(told, starts[:-1]), strict=True):
+        out[rows, j] = part
     return out
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._em import iterate, noise_edge
 from ._estep import Array, Factors, Index, Rows, Take, censored_law, posterior_of, signal, sums_by
 from ._passes import Passes
-from ._step import Block, State, exact_z, site_tables, start_sites, step
+from ._step import Block, State, exact_z, restart, site_tables, step
 from ._truncated import log_mass
 
 HIDDEN = 0.1  # share of the cells
@@ -58,7 +58,7 @@ def best_rank(
     best, found, k = -np.inf, state.factors.rank, state.factors.rank
     while True:
         new = State(start(passes, k=k), still)
-        passes.update(_restart, new)
+        passes.update(restart, new)
         new, _ = iterate(
             lambda s, knots: passes.update(step, s, knots),
             new,
@@ -76,10 +76,6 @@ def best_rank(
         k = min(round(_STEP * k), most)
         if k < _LEAST_STEP * found:
             return found
-
-
-def _restart(block: Block, state: State, take: Take) -> tuple[Block, int]:
-    return start_sites(block, state, take), 0
 
 
 def hide_cells(block: Block, share: float, groups: Sequence[slice], _: Take) -> tuple[Block, int]:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,27 +22,41 @@ _TOGETHER = 1 << 17  # cells of blocks that are given out at once; without level
 _ROWS, _WIDEST = 512, 1 << 21  # rows that are given out at once in wide tables, and their cells at most
 
 
+class Kept(NamedTuple):
+    """Posterior factors of the rows of a table, by what the table holds, under one state of a model."""
+
+    state: weakref.ref[State]
+    key: bytes
+    found: Posterior
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.found.t.nbytes + self.found.V.nbytes
+
+
 class Solved:
-    """Posterior factors of the rows of the last table, under one state of a model: found again by what the table holds, not by its name."""
+    """The last table that each model was asked about, found again by what it holds, not by its name; the latest ``_MOST`` bytes."""
 
     def __init__(self) -> None:
-        self.last: tuple[weakref.ref[State], bytes, Posterior] | None = None
+        self.tables: tuple[Kept, ...] = ()
 
     def find(self, model: CopulaModel, key: bytes) -> Posterior | None:
         """What is remembered of this table and this model."""
-        last = self.last
-        return last[2] if last is not None and last[0]() is model.state and last[1] == key else None
+        return next((t.found for t in self.tables if t.key == key and t.state() is model.state), None)
 
     def keep(self, model: CopulaModel, key: bytes, found: Posterior) -> None:
         """Remember, in place of what was."""
         t, V = found.t, found.V
         t.flags.writeable = V.flags.writeable = False
-        self.last = (weakref.ref(model.state, self._forget), key, Posterior(t, V))
+        kept = [table for table in self.tables if table.state() is not model.state]
+        kept.append(Kept(weakref.ref(model.state, self._forget), key, Posterior(t, V)))
+        while sum(table.size for table in kept) > _MOST:
+            kept.pop(0)
+        self.tables = tuple(kept)
 
     def _forget(self, gone: Any) -> None:
-        last = self.last
-        if last is not None and last[0] is gone:
-            self.last = None
+        self.tables = tuple(table for table in self.tables if table.state is not gone)
 
 
 SOLVED = Solved()
@@ -59,7 +73,7 @@ def fingerprint(X: Any) -> bytes:
 def remembered(
     X: Any, model: CopulaModel, solve: Callable[[slice], Posterior]
 ) -> Iterator[tuple[slice, Posterior]]:
-    """Rows and their posterior factors, block by block: those of the last table if it was this one, or by ``solve(rows)``."""
+    """Rows and their posterior factors, block by block: those of its last table if it was this one, or by ``solve(rows)``."""
     n, k, p = X.shape[0], model.factors.rank, len(model.columns)
     size = rows_per_block(p, k)
     together = max(_TOGETHER, min(_ROWS * p, _WIDEST)) // max(p, 1)

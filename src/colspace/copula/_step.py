@@ -93,14 +93,24 @@ def start_table(block: Block, chain: Chain, take: Take = fresh) -> tuple[Any, An
     return table, table if block.weight is None else rows.table(z * block.weight[rows.row], take, "weighted")
 
 
-def start_sites(block: Block, state: State, take: Take = fresh) -> Block:
-    """Sites of the censored cells given their own level alone."""
+def own_sites(state: State) -> tuple[Array, Array]:
+    """Sites of every level given it alone."""
     f, chain = state.factors, state.chain
-    noise = f.noise[block.rows.column[block.censored]]
+    noise = np.repeat(f.noise, np.diff(chain.level_start))
     zero, spread = np.zeros(len(noise)), 1.0 - noise
-    law = censored_law(zero, spread, noise, chain.bounds, block.level, chain, take)
-    tau, nu = sites_of(zero, spread, noise, law)
-    return replace(block, tau=tau, nu=nu)
+    law = censored_law(zero, spread, noise, chain.bounds, np.arange(len(noise)), chain)
+    return sites_of(zero, spread, noise, law)
+
+
+def start_sites(block: Block, state: State) -> Block:
+    """Sites of the censored cells given their own level alone."""
+    tau, nu = own_sites(state)
+    return replace(block, tau=tau[block.level], nu=nu[block.level])
+
+
+def restart(block: Block, state: State, _: Take) -> tuple[Block, int]:
+    """The block with its first sites, as a pass over blocks."""
+    return start_sites(block, state), 0
 
 
 def exact_z(block: Block, chain: Chain, take: Take = fresh) -> Array:

@@ -88,6 +88,11 @@ class Column:
         return np.maximum.accumulate(x)
 
     @cached_property
+    def edges(self) -> Array:
+        """Ends of the levels on the latent scale."""
+        return np.concatenate([[-np.inf], self.z, [np.inf]])
+
+    @cached_property
     def _lookup(self) -> Lookup:
         """``curve`` between the nodes."""
         return Lookup(self.z, self.curve)
@@ -98,7 +103,9 @@ class Column:
         return Lookup(self.x, self.z)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not isinstance(value, Lookup)}
+        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, Lookup)}
+        kept.pop("edges", None)
+        return kept
 
     def values(self, z: Array) -> Array:
         """g(z)."""
