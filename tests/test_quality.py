@@ -322,3 +322,17 @@ def test_ridge_directions_are_those_of_ridge():
     assert abs(cosine) == pytest.approx(1.0)
     two = RidgeDirections(2).fit(X - X.mean(axis=0), Y).directions_
     assert abs(two[:, 0] @ two[:, 1]) < 1e-8 * np.linalg.norm(two[:, 0])
+
+
+def test_a_response_far_off_does_not_lift_the_mean():
+    """R2 of the mean is nothing, also where the fold of one response has an error many times the variance."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] + rng.standard_normal(60)
+    y[7] = 60.0
+    found = compare_reductions(X, y, n_components=1)
+    nothing = np.array(found.row("no columns").folds)
+    assert nothing.min() < -3
+    assert -0.1 < nothing.mean() < 0
+    for row in found.rows:
+        assert (np.array(row.folds) >= nothing - 1).all()

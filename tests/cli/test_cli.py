@@ -195,8 +195,8 @@ def test_reduce_warnings_are_lines_on_stderr(files):
         (["t.csv", "-y", "y", "-b", "genes=g_*"], "columns are in no block"),
         (["t.csv", "-y", "y", "-b", "x=q_*", "--drop-rest"], "matches no column"),
         (["t.csv", "-y", "y", "-b", "genes=g_*", "--drop", "z"], "on purpose with --drop-rest"),
-        (["t.csv", "-y", "y"], "1 column(s) are not numbers: 'z' (e.g. '"),
-        (["t.csv", "-y", "y"], "Leave them out with --drop, carry them along with --id"),
+        (["named.csv", "-y", "y"], "1 column(s) are not numbers: 'patient' (e.g. 'p0')"),
+        (["named.csv", "-y", "y"], "Leave them out with --drop, carry them along with --id"),
         (["t.csv", "-y", "y", "--drop", "q"], "--drop: no column is called 'q'"),
         (["t.csv", "-y", "y", "--drop", "q*"], "--drop matches no column"),
         (["t.csv", "-y", "y", "--drop", "*"], "no columns are left"),
@@ -216,6 +216,7 @@ def test_reduce_warnings_are_lines_on_stderr(files):
 def test_reduce_bad_input_is_one_line(files, monkeypatch, arguments, message):
     monkeypatch.chdir(files)
     pd.read_csv("t.csv", nrows=8).drop(columns="z").to_csv("few.csv", index=False)
+    pd.read_parquet("t.parquet").reset_index().to_csv("named.csv", index=False)
     result = run("reduce", *arguments, code=2)
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.strip().splitlines()) == 1

@@ -145,7 +145,7 @@ def test_columns_that_are_not_there(folder, line, message):
         ),
         (
             "reduce t.csv -y alpha --out o.csv",
-            "3 column(s) are not numbers: 'id' (e.g. 'p0'), 'outcome' (e.g. ",
+            "1 column(s) are not numbers: 'id' (e.g. 'p0'). Leave",
         ),
         ("atoms t.csv -y outcome --out o", "2 column(s) are not numbers: 'id' (e.g. 'p0'), 'text' (e.g. "),
         (

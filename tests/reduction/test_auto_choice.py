@@ -204,3 +204,18 @@ def test_tall_dask_collections_stay_where_they_are():
     source = replace(source, X=da.from_array(broken, chunks=(15, 30)))
     with pytest.raises(ValueError, match=r"in partition 2 of the Dask collection: Input.*NaN"):
         gathered(source, (60,))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_class_of_one_row_does_not_end_the_choice(wide):
+    """The fold that holds a class's only row leaves a constant indicator to the others: it is no response there."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60 if wide else 36))
+    y = np.where(X[:, 0] > 0, "a", "b").astype(object)
+    y[7] = "rare"
+    two = y != "rare"
+    model = JointReduction(1, n_groups=None).fit(X, y)
+    plain = JointReduction(1, n_groups=None).fit(X[two], y[two])
+    assert abs(np.corrcoef(model.transform(X)[two].T, plain.transform(X)[two].T)[0, 1]) > 0.9
+    X2, blocks = stack_blocks({"a": X, "b": rng.standard_normal(X.shape)})
+    assert np.isfinite(JointReduction(1, blocks=blocks, n_groups=None).fit(X2, y).components_).all()

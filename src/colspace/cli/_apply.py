@@ -9,6 +9,7 @@ from typing import Any
 
 from ._atoms_fit import beside
 from ._join import read_tables
+from ._levels import indicators_among, indicators_of
 
 
 def kind_of(model: Any) -> str:
@@ -106,12 +107,13 @@ class Rows:
             texts=about.get("texts", []),
             told=about.get("tables", []),
         )
-        names = list(joined.frame.columns)
-        match_columns(names, list(self.ids), None)
         wanted = self.header["columns"]
+        frame = indicators_of(joined.frame, wanted or ())
+        names = list(frame.columns)
+        match_columns(names, list(self.ids), None)
         kept = [*self.ids, *(name for name in more if name in names and name not in (wanted or ()))]
         columns = match_columns([n for n in names if n not in kept], wanted, self.header["n_features"])
-        return joined.frame[columns], joined.frame[list(dict.fromkeys(kept))]
+        return frame[columns], frame[list(dict.fromkeys(kept))]
 
 
 def embed_large(model: Any, rows: Rows, target: str) -> int | None:
@@ -129,7 +131,7 @@ def embed_large(model: Any, rows: Rows, target: str) -> int | None:
     sources = open_sources(rows.tables[0])
     check_encoding(sources, rows.encoding)
     stream = open_stream(sources, rows.marks, rows.encoding)
-    if stream is None:
+    if stream is None or any(indicators_among(wanted, stream.names)):
         return None
     from ._chunks import Streamed
 

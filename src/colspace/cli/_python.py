@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._join import Joined
+    from ._table import Parts
 
 _MOST = 200  # names that are listed
 
 
-def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], y: Any, features: Sequence[str]) -> str:
+def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], parts: Parts) -> str:
     """The fit of a reduction and its embedding; nothing where tables were renamed, streamed or have marks of gaps."""
-    table = _table_code(joined, ids)
+    table, y, features = _table_code(joined, ids), parts.y, list(parts.X)
     if not table or len(features) > _MOST:
         return ""
     used = {*features, *_names(y)}
@@ -27,9 +28,20 @@ def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], y: Any, feat
         blocks = f"blocks = {pformat(dict(estimator.blocks), width=100, compact=True, sort_dicts=False)}\n"
     response = repr(_names(y)[0] if len(_names(y)) == 1 else _names(y))
     return (
-        f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n\n{table}"
+        f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
         f"y = table[{response}]\nX = table.drop(columns={[*others, *_names(y)]!r})\n{blocks}model = {call}\n"
         "embedding = model.fit(X, y).transform(X)\nprint(model.summary())"
+    )
+
+
+def _words_code(parts: Parts) -> str:
+    """Lines that make the indicators of columns of words."""
+    if not parts.words:
+        return ""
+    words = pformat(dict(parts.words), width=100, compact=True, sort_dicts=False)
+    return (
+        f"words = {words}\nfor name, columns in words.items():\n    for column in columns:\n"
+        '        table[column] = (table[name] == column.removeprefix(f"{name}=")).astype(float)\n'
     )
 
 

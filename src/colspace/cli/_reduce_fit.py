@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._say import step
+from ._levels import levels_of, words_note
+from ._say import note, step
 from ._words import warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -43,14 +44,36 @@ class Task:
             joined = read_tables(self.tables, self.ids, self.marks, self.encoding)
             choice = self._choose(list(joined.frame.columns))
         parts = split_table(joined.frame, choice, unlabelled=not hasattr(estimator, "blocks"))
-        if hasattr(estimator, "blocks") and not self.blocks:
-            estimator.set_params(blocks=joined.blocks(choice.features) or None)
+        if parts.words:
+            note(words_note(parts.words))
+        if hasattr(estimator, "blocks"):
+            self._set_blocks(estimator, joined.blocks(choice.features), choice.features, parts.words)
         with warnings_on_stderr("Warning") as notes, step("fitting"):
             estimator.fit(parts.X, parts.y)
             test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
         if out is not None:
             write_table(parts.with_embedding(estimator), out)
         return parts, joined, test, notes
+
+    def _set_blocks(
+        self,
+        estimator: Any,
+        tables: dict[str, list[str]],
+        features: list[str],
+        words: Mapping[str, list[str]],
+    ) -> None:
+        """Blocks as they are asked for, or the tables, by names of columns where some were words."""
+        from .._blocks import parse_blocks
+
+        blocks = tables
+        if self.blocks:
+            if not words:
+                return
+            parsed = parse_blocks(self.blocks, len(features), features)
+            columns = zip(parsed.names, parsed.columns, strict=True)
+            blocks = {name: [features[i] for i in own] for name, own in columns}
+        named = {name: [new for c in own for new in words.get(c, [c])] for name, own in blocks.items()}
+        estimator.set_params(blocks=named or None)
 
     def _choose(self, names: Sequence[str]) -> Choice:
         from ._table import choose_columns
@@ -71,7 +94,16 @@ class Task:
             return None
         sources = open_sources(path)
         check_encoding(sources, self.encoding)
-        return open_stream(sources, self.marks, self.encoding)
+        stream = open_stream(sources, self.marks, self.encoding)
+        return None if stream is None or self._has_words(stream) else stream
+
+    def _has_words(self, stream: Any) -> bool:
+        """Whether columns to be reduced are words, by the first chunk: such a table is read at once."""
+        from ..io._stream import words
+
+        names = self._choose(list(stream.names)).features
+        first = next(stream.chunks(names, dict.fromkeys(names, "text")), None)
+        return first is not None and any(levels_of(words(first.column(name), stream.marks)) for name in names)
 
     def _fit_stream(
         self, stream: Any, estimator: Any, out: str | None, seed: int

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -25,6 +25,7 @@ class Parts:
     ids: Any
     responses: Any
     rows: int | None = None  # of the table that this is a sample of
+    words: Mapping[str, list[str]] = field(default_factory=dict)  # columns of words and their indicators
 
     @property
     def n_rows(self) -> int:
@@ -81,17 +82,28 @@ def choose_columns(
 
 
 def split_table(frame: Any, choice: Choice, *, unlabelled: bool = False) -> Parts:
-    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response."""
-    X, responses = frame[choice.features], frame[choice.responses]
+    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response.
+
+    Columns of words become indicators of their levels.
+    """
+    from ._levels import with_indicators
+
+    X, words = with_indicators(frame[choice.features])
+    responses = frame[choice.responses]
     y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
     refuse_gaps(responses, "in the response", "drop those rows first", missing=not unlabelled)
-    refuse_unfit(X)
-    return Parts(X, y, frame[choice.ids], responses)
+    _refuse_text(X)
+    _refuse_gaps(frame[choice.features])
+    return Parts(X, y, frame[choice.ids], responses, words=words)
 
 
 def refuse_unfit(X: Any) -> None:
     """Refuse columns that a reduction cannot take."""
     _refuse_text(X)
+    _refuse_gaps(X)
+
+
+def _refuse_gaps(X: Any) -> None:
     refuse_gaps(
         X, "in X", "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
     )

@@ -239,7 +239,7 @@ def _write_page(
         rank_test=found.get("rank_test"),
         notes=notes,
         command=given_command(),
-        python="" if asked.marks else reduce_code(estimator, joined, asked.ids, parts.y, list(parts.X)),
+        python="" if asked.marks else reduce_code(estimator, joined, asked.ids, parts),
         seed=asked.seed,
     )
     write_report(page, asked.report)

@@ -56,7 +56,7 @@ def compare_reductions(
 
     Columns are standardised, every reducer is fitted for every number of directions, and readers are fitted on its
     embedding, all on the training rows of a fold; scored are the others. Numbers are scored by R2 (1 - mean squared error
-    over the variance of y, mean over responses, at least -1 a fold); classes by accuracy, or where the largest holds more than 1.5 times
+    over the variance of y, mean over responses, in no fold more than one below no columns); classes by accuracy, or where the largest holds more than 1.5 times
     its even share, by balanced accuracy of the class whose probability exceeds its share most. A method's score is that of its best
     reader on average over folds.
 
@@ -230,7 +230,8 @@ class _Folds:
         except Exception as reason:  # noqa: BLE001  a method that fails is a row that says so
             self.failed = f"{type(reason).__name__}: {' '.join(str(reason).split())}"
             guesses = [None] * len(readers)
-        self.scores.append(np.array([np.nan if g is None else table.score(truth, g, w[1]) for g in guesses]))
+        found = [np.nan if g is None else table.score(truth, g, w[1]) for g in guesses]
+        self.scores.append(np.maximum(found, fold.nothing - 1.0))  # one guess far off is not all that counts
         gain = [fold.guess if g is None else g for g in guesses]
         self.gains.append(np.array([table.gains(truth, g, fold.guess) for g in gain]))
 

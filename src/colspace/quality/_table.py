@@ -38,11 +38,11 @@ class ComparedTable:
     names: Sequence[str] | None
 
     def score(self, truth: Any, guess: Any, weights: Any) -> float:
-        """Score of guesses; of R2 at least -1."""
+        """Score of guesses."""
         if self.metric == "R2":
             square = np.square(np.subtract(truth, np.reshape(guess, np.shape(truth)))).reshape(len(truth), -1)
             loss = np.average(square, axis=0, weights=weights)
-            return max(float(np.mean(1.0 - loss / self.variance)), -1.0)
+            return float(np.mean(1.0 - loss / self.variance))
         right = np.asarray(truth) == np.asarray(guess)
         w = np.ones(len(right)) if weights is None else weights
         if self.metric == "accuracy":

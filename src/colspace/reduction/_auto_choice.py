@@ -130,14 +130,17 @@ def choose_variant(source: Source, blocks: Blocks, ridges: Ridges, sample: RowSa
     errors = np.zeros((len(variants), len(V)))
     for k in range(FOLDS):
         train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        if len(train) < 3 or not len(test) or not np.ptp(V[train], axis=0).all():
+        if len(train) < 3 or not len(test):
             continue
-        rows = HeldOut(table, blocks, V, train, test)
+        varies = np.ptp(Y[train], axis=0) > 0  # a class that no other fold has is no response there
+        if not varies.any():
+            continue
+        rows = HeldOut(replace(table, y=Y[:, varies]), blocks, V, train, test)
         start = first_pass(rows.train_rows, blocks)
         errors[:plain, test] = rows.errors(start, steps, alphas, r)
         if any(wide):
             axes = LeadingAxes.of(start, wide, r)
-            rows = replace(rows, table=axes.source(table), blocks=axes.blocks(blocks))
+            rows = replace(rows, table=axes.source(rows.table), blocks=axes.blocks(blocks))
             errors[plain:, test] = rows.errors(first_pass(rows.train_rows, rows.blocks), (0,), alphas, r)
     best = int(np.argmin(errors[:plain].sum(axis=1)))
     if any(wide):

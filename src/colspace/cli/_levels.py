@@ -1,0 +1,117 @@
+"""Columns of words as indicators of their levels, whose names say all that it takes to make them again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: Levels that a column of words may have; beyond, it is names or text.
+MOST_LEVELS = 20
+
+
+def levels_of(column: Any) -> list[str]:
+    """Levels of a column of words: two to 20, in two rows each on average, none of them a number; else nothing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._levels import levels_of
+    >>> levels_of(pd.Series(["no", "yes", "no", "no", None]))
+    ['no', 'yes']
+    >>> levels_of(pd.Series(["1.5", "none", "2.5", "2.5"])), levels_of(pd.Series(["p1", "p2", "p3"]))
+    ([], [])
+    """
+    import pandas as pd
+
+    column = pd.Series(column)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return []
+    counts = column.value_counts()
+    levels = list(counts.index)
+    if not 2 <= len(levels) <= min(MOST_LEVELS, int(counts.sum()) // 2):
+        return []
+    if not all(isinstance(level, str) for level in levels):
+        return []
+    return sorted(levels) if pd.to_numeric(pd.Series(levels), errors="coerce").isna().all() else []
+
+
+def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
+    """The table with ``name=level`` for every level of a column of words (of two, the second), and their names by column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._levels import with_indicators
+    >>> table, words = with_indicators(pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "us": ["no", "yes", "no", "yes"]}))
+    >>> table["us=yes"].tolist(), words
+    ([0.0, 1.0, 0.0, 1.0], {'us': ['us=yes']})
+    """
+    import pandas as pd
+
+    parts: dict[str, Any] = {}
+    words: dict[str, list[str]] = {}
+    for name in frame.columns:
+        levels = levels_of(frame[name])
+        made = {f"{name}={level}": level for level in (levels[1:] if len(levels) == 2 else levels)}
+        if not made or any(new in frame.columns for new in made):
+            parts[name] = frame[name]
+            continue
+        parts |= {new: _indicator(frame[name], level) for new, level in made.items()}
+        words[name] = list(made)
+    return (pd.DataFrame(parts, index=frame.index), words) if words else (frame, {})
+
+
+def words_note(words: Mapping[str, Sequence[str]]) -> str:
+    """What was done to columns of words.
+
+    Examples
+    --------
+    >>> from colspace.cli._levels import words_note
+    >>> words_note({"us": ["us=yes"], "town": ["town=A", "town=B", "town=C"]})
+    "columns of words are indicators of their levels: 'us' (us=yes), 'town' (3 levels)"
+    """
+    shown = [f"{name!r} ({own[0] if len(own) == 1 else f'{len(own)} levels'})" for name, own in words.items()]
+    return f"columns of words are indicators of their levels: {', '.join(shown)}"
+
+
+def indicators_among(wanted: Sequence[str], there: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Those of the wanted columns that are not there but indicate a level of one that is: its name and the level.
+
+    Examples
+    --------
+    >>> from colspace.cli._levels import indicators_among
+    >>> indicators_among(["a", "us=yes", "b=1"], ["a", "us"])
+    {'us=yes': ('us', 'yes')}
+    """
+    kept, found = set(there), {}
+    for name in wanted:
+        places = [i for i, c in enumerate(name) if c == "=" and name[:i] in kept]
+        if name not in kept and places:
+            found[name] = name[: places[0]], name[places[0] + 1 :]
+    return found
+
+
+def indicators_of(frame: Any, wanted: Sequence[str]) -> Any:
+    """The table with those of the wanted columns that indicate levels of its columns of words."""
+    import pandas as pd
+
+    found = indicators_among(wanted, list(frame.columns))
+    made = {
+        name: _indicator(frame[column], level)
+        for name, (column, level) in found.items()
+        if frame[column].isna().all() or not pd.api.types.is_numeric_dtype(frame[column].dtype)
+    }
+    for column in dict.fromkeys(found[name][0] for name in made):
+        known = {level for name, (own, level) in found.items() if own == column}
+        new = [str(v) for v in frame[column].dropna().unique() if v not in known]
+        if new and len(known) > 1:
+            warnings.warn(
+                f"{column!r} has {len(new)} level(s) that the fit has not seen, of which all indicators are zero: {', '.join(new[:5])}",
+                stacklevel=2,
+            )
+    return frame if not made else pd.concat([frame, pd.DataFrame(made, index=frame.index)], axis=1)
+
+
+def _indicator(column: Any, level: str) -> Any:
+    return (column == level).astype(float).where(column.notna())

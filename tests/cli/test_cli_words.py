@@ -1,0 +1,117 @@
+"""Columns of words in ``colspace reduce``: indicators of levels, in the fit, the page and new rows."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from colspace import JointReduction
+from colspace.cli._group import colspace
+from colspace.io import load
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(colspace, [*map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
+    table["town"] = rng.choice(["Rome", "Bonn=West", "Oslo"], 150)
+    table["us"] = rng.choice(["yes", "no"], 150)
+    table["y"] = (
+        table["a"] + 2 * (table["town"] == "Oslo") - (table["us"] == "yes") + 0.1 * rng.normal(size=150)
+    )
+    table[:120].to_csv("train.csv", index=False)
+    return table
+
+
+def coded(table):
+    """The indicators by hand."""
+    names = {f"town={v}": (table["town"] == v) for v in ("Bonn=West", "Oslo", "Rome")}
+    names["us=yes"] = table["us"] == "yes"
+    return pd.concat([table[list("abc")], pd.DataFrame(names).astype(float)], axis=1)
+
+
+def test_words_are_indicators_and_new_rows_are_coded_alike(frame):
+    done = run("reduce", "train.csv", "-y", "y", "-r", 1, "--no-check", "--save", "m.skops", "-o", "e.csv")
+    assert (
+        "Note: columns of words are indicators of their levels: 'town' (3 levels), 'us' (us=yes)"
+        in done.stderr
+    )
+    model = JointReduction(1, random_state=0).fit(coded(frame[:120]), frame["y"][:120])
+    found = pd.read_csv("e.csv")["jointreduction0"]
+    assert_allclose(found, model.transform(coded(frame[:120]))[:, 0], rtol=1e-8, atol=1e-10)
+    assert list(load("m.skops").feature_names_in_) == list(coded(frame))
+    frame[120:].drop(columns="y").to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "-o", "f.csv")
+    assert_allclose(
+        pd.read_csv("f.csv").iloc[:, 0], model.transform(coded(frame[120:]))[:, 0], rtol=1e-8, atol=1e-10
+    )
+    frame[120:].assign(town="Bern").to_csv("new.csv", index=False)
+    assert (
+        "'town' has 1 level(s) that the fit has not seen"
+        in run("apply", "m.skops", "new.csv", "-o", "f.csv").stderr
+    )
+    frame[120:].drop(columns="town").to_csv("new.csv", index=False)
+    assert "'town=Oslo'" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
+    frame[120:].assign(town=None).to_csv("new.csv", index=False)
+    assert "missing values in X" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
+
+
+def test_blocks_take_words_by_the_name_of_their_column(frame):
+    run(
+        "reduce",
+        "train.csv",
+        "-y",
+        "y",
+        "-r",
+        1,
+        "--no-check",
+        "--save",
+        "m.skops",
+        "-b",
+        "n=a:c",
+        "-b",
+        "w=town:us",
+    )
+    blocks = load("m.skops").blocks
+    assert blocks == {"n": ["a", "b", "c"], "w": list(coded(frame))[3:]}
+    run("reduce", "train.csv", "-y", "y", "-r", 1, "--no-check", "--method", "stein")
+
+
+def test_the_page_repeats_them(frame, monkeypatch):
+    told = {}
+    monkeypatch.setattr("colspace.report._reduction.reduction_report", lambda *_, **k: told.update(k) or "")
+    monkeypatch.setattr("colspace.report.write_report", lambda *_: None)
+    run("reduce", "train.csv", "-y", "y", "--no-check", "--report", "p.html", "-o", "e.csv", "--drop", "c")
+    names = {}
+    exec(told["python"], names)  # noqa: S102
+    found = pd.read_csv("e.csv").iloc[:, :2].to_numpy()
+    assert_allclose(np.abs(names["embedding"]), np.abs(found), rtol=1e-6, atol=1e-8)
+
+
+def test_gaps_are_counted_by_column_and_a_word_among_numbers_is_none(frame):
+    frame.assign(town=frame["town"].where(frame.index > 3)).to_csv("t.csv", index=False)
+    assert (
+        "missing values in X in 1 column(s): 'town' (4)" in run("reduce", "t.csv", "-y", "y", code=2).stderr
+    )
+    frame.assign(a=frame["a"].astype(object).where(frame.index > 3, "none")).to_csv("t.csv", index=False)
+    assert (
+        "1 column(s) are not numbers: 'a' (e.g. 'none')" in run("reduce", "t.csv", "-y", "y", code=2).stderr
+    )
+
+
+def test_a_large_table_with_words_is_read_at_once(frame, monkeypatch):
+    small = run("reduce", "train.csv", "-y", "y", "--no-check", "--json", "-").stdout
+    monkeypatch.setattr("colspace.io._stream.LARGE", 1000)
+    large = run("reduce", "train.csv", "-y", "y", "--no-check", "--json", "-", "--save", "m.skops").stdout
+    assert json.loads(small)["rows"] == json.loads(large)["rows"] == 120
+    assert run("apply", "m.skops", "train.csv", "-o", "f.csv").exit_code == 0
