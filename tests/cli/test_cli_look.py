@@ -54,6 +54,12 @@ def test_kinds_of_columns(values, kind):
     assert column_of("x", pd.Series(values)).kind == kind
 
 
+def test_the_first_cell_is_short():
+    assert column_of("x", pd.Series([1 / 3, 2.0])).example == "0.333333"
+    assert column_of("x", pd.Series([3.0, None, 5.0])).example == "3"
+    assert column_of("x", pd.Series([12345678, 5])).example == "12345678"
+
+
 def test_whole_numbers_are_an_id_by_their_name():
     values = pd.Series([5, 9, 2, 4])
     for name in ("patient_id", "Order ID", "patientId", "PatientID", "rownames", "Unnamed: 0", "ZIP code"):
@@ -237,6 +243,7 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
     second.iloc[:30].to_csv("b.csv", index=False)
     advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
     assert advice["why"].startswith("a.csv, b.csv share 30 ids of 'who' (of 40, 30): join them")
+    assert len(advised("a.csv", "b.csv")) == 1  # not each by itself as well
     assert advice["command"] == "colspace reduce a.csv b.csv --id who --response outcome"
     done = CliRunner().invoke(colspace, [*advice["command"].split()[1:], "--no-check", "-r", "1"])
     assert done.exit_code == 0, done.output

@@ -23,7 +23,6 @@ class Advice:
 
     why: str
     command: list[str]
-    tables: bool = True  # of those given, not of what another command writes
 
     @property
     def line(self) -> str:
@@ -36,11 +35,11 @@ def advise(
 ) -> list[Advice]:
     """Commands that fit the tables, the first first; ``options`` are what it takes to read them."""
     found = [*_pairs_advice(profiles, frames), *_joined_advice(profiles, frames)]
-    for table in profiles:
-        found += _table_advice(table)
-    return [replace(a, command=[*a.command, *options]) if a.tables else a for a in found] + [
-        then for table in profiles for then in _filled_advice(table)
-    ]
+    together = {part for advice in found for part in advice.command}
+    alone = [table for table in profiles if table.path not in together]
+    found += [advice for table in alone for advice in _table_advice(table)]
+    found = [replace(advice, command=[*advice.command, *options]) for advice in found]
+    return found + [advice for table in alone for advice in _filled_advice(table)]
 
 
 def _each(option: str, names: Sequence[str]) -> list[str]:
@@ -64,8 +63,9 @@ def _table_advice(table: Profile) -> list[Advice]:
     response, text = _response(table), table.of("text")
     if response is not None and text and response.kind in ("levels", "yes/no", "words"):
         command = ["colspace", "atoms", table.path, "--label", response.name, "--text", text[0]]
+        command += ["--out", "topics", *_each("--id", table.of("id"))]
         found.append(
-            Advice(f"topics of {text[0]!r} that tell {response.name!r}", [*command, "--out", "topics"])
+            Advice(f"topics of {text[0]!r} that tell {response.name!r}, or what else --label names", command)
         )
     if response is not None and not _holes(table, response):
         found += _reduce_advice(table, response, table.path)
@@ -78,8 +78,7 @@ def _filled_advice(table: Profile) -> list[Advice]:
     if response is None or not _holes(table, response):
         return []
     return [
-        replace(a, why=f"then, on the filled table, {a.why}", tables=False)
-        for a in _reduce_advice(table, response, FILLED)
+        replace(a, why=f"then, on the filled table, {a.why}") for a in _reduce_advice(table, response, FILLED)
     ]
 
 

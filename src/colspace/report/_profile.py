@@ -107,7 +107,8 @@ def column_of(name: str, values: Any) -> Column:
     """
     seen = values.dropna()
     distinct = int(seen.nunique())
-    example = "" if seen.empty else str(seen.iloc[0])
+    first = None if seen.empty else seen.iloc[0]
+    example = "" if first is None else f"{first:.6g}" if isinstance(first, float) else str(first)
     return Column(name, _kind(name, seen, distinct), int(values.isna().sum()), distinct, example[:40])
 
 
