@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 
@@ -333,3 +335,15 @@ def test_what_json_does_not_have_is_refused_before_anything_is_written(tmp_path,
 def test_save_and_load_are_at_the_front_door(tmp_path, model):
     colspace.save(model, tmp_path / "m.skops")
     assert_array_equal(colspace.load(tmp_path / "m.skops").components_, model.components_)
+
+
+@pytest.mark.parametrize("module", ["torch", "dask"])
+def test_models_do_without_libraries_they_hold_nothing_of(path, module):
+    """skops imports all of scikit-learn, whose bridges to others would import them."""
+    pytest.importorskip(module)
+    code = (
+        f"import sys; from colspace.io import load, save; save(load({str(path)!r}), {str(path)!r}); "
+        f"print({module!r} in sys.modules); from sklearn.externals.array_api_compat import {module}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

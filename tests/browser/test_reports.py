@@ -57,6 +57,11 @@ def test_it_is_drawn_without_a_fault(reports, visit, name, dark, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     hidden = "all => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.id)"
     assert page.eval_on_selector_all(".picture", hidden) == []
+    cut = (
+        "all => all.filter((t) => { const own = t.getBoundingClientRect(), all = t.closest('svg').getBoundingClientRect();"
+        " return own.left < all.left - 1 || own.right > all.right + 1; }).map((t) => t.textContent)"
+    )
+    assert page.eval_on_selector_all(".picture svg .role-axis-title text", cut) == []
     brightness = (
         "(e) => getComputedStyle(e).%s.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0) / 765"
     )

@@ -453,6 +453,16 @@ def test_reduce_is_checked_on_rows_left_out(files, frame):
     assert "quality" not in json.loads(run(*arguments, "--json", "-").stdout)
 
 
+def test_the_check_finds_no_errors_of_directions(files, monkeypatch):
+    """They take as long as the directions, and no score has a use for them."""
+    fit, groups = JointReduction.fit, []
+    monkeypatch.setattr(JointReduction, "fit", lambda m, *a: fit(groups.append(m.n_groups) or m, *a))
+    run("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", check=True)
+    assert groups[0] == 20
+    assert set(groups[1:]) == {None}
+    assert default_reducers()["joint reduction"].n_groups is None
+
+
 def test_the_check_takes_a_sample_and_sees_noise(files, monkeypatch):
     monkeypatch.setattr(_check, "MOST_ROWS", 60)
     rng = np.random.default_rng(0)

@@ -287,6 +287,17 @@ def test_a_mark_that_no_cell_has(files):
     assert "Note: --na -99 is in no cell of the table" in text
 
 
+@pytest.mark.parametrize("form", ["${:,.2f}", "{:.1f} %", "{:.2f} €"])
+def test_numbers_with_signs_are_no_words(files, frame, form):
+    """As words they would be levels by the hundred."""
+    full = frame["a"].fillna(0).abs()
+    frame.assign(price=[form.format(1000 * v) for v in full]).to_csv("s.csv", index=False)
+    text = run("s.csv", "-o", "f.csv", *USUAL, code=2).stderr
+    assert "1 column(s) hold numbers with signs: 'price' (" in text
+    assert "Remedies: write them plainly, as in 1234.5, --kinds 'price=nominal' (all are words)" in text
+    run("s.csv", "-o", "f.csv", *USUAL, "--id", "price", "--no-check")
+
+
 def test_draws_of_words(files, frame):
     worded(frame).to_csv("w.csv", index=False)
     run("w.csv", "-o", "d.csv", "--draws", "2", "--na", "refused", "--id", "who")

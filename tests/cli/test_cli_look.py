@@ -1,5 +1,6 @@
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -7,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from colspace.cli._group import colspace
-from colspace.report._profile import advise, column_of, profile
+from colspace.report._advice import advise
+from colspace.report._profile import column_of, profile
 
 
 def run(*arguments, code=0):
@@ -35,15 +37,35 @@ def run(*arguments, code=0):
         (["the cat sat there", "a dog ran far away", "birds fly south in winter"], "text"),
         ([f"town {i // 2}" for i in range(60)], "words"),
         (pd.to_datetime(["2020-01-01", "2020-02-01"]), "date"),
+        (["2020-01-01", "2020-02-01", None], "date"),
+        (["1/31/2024", "2/1/2024", "2/3/24"], "date?"),
+        (["01.02.2024", "02.02.2024", "02.02.2024"], "date?"),
+        (["2024-01-31T10:00:00Z", "2024-02-01T10:00:00Z"], "date?"),
+        (["$1,234.50", "$7", "($12)"], "number?"),
+        (["12 %", "7.5%", "100%", "7.5%"], "number?"),
+        (["1.234,5 €", "7,25 €", "0,1 €"], "number?"),
+        (["1,234", "12", "7"], "number?"),
+        (["123-45-6789", "987-65-4321"], "id"),
+        (["4", "6", "rotary", "8", "4"], "mixed"),
+        (["4", "6", "old", "new", "4"], "levels"),
     ],
 )
 def test_kinds_of_columns(values, kind):
     assert column_of("x", pd.Series(values)).kind == kind
 
 
+def test_the_first_cell_is_short():
+    assert column_of("x", pd.Series([1 / 3, 2.0])).example == "0.333333"
+    assert column_of("x", pd.Series([3.0, None, 5.0])).example == "3"
+    assert column_of("x", pd.Series([12345678, 5])).example == "12345678"
+
+
 def test_whole_numbers_are_an_id_by_their_name():
     values = pd.Series([5, 9, 2, 4])
-    assert column_of("patient_id", values).kind == "id"
+    for name in ("patient_id", "Order ID", "patientId", "PatientID", "rownames", "Unnamed: 0", "ZIP code"):
+        assert column_of(name, values).kind == "id", name
+    for name in ("paid", "valid", "grid", "casino"):
+        assert column_of(name, values).kind == "whole", name
     assert column_of("width", values).kind == "whole"
 
 
@@ -118,6 +140,83 @@ def test_the_filling_command_can_be_pasted(survey):
     assert not pd.read_csv("filled.csv")["g_2"].isna().any()
 
 
+def advised(*arguments):
+    found = json.loads(run(*arguments, "--json", "-").stdout)["advice"]
+    return [shlex.split(each["command"])[1:] for each in found]
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    """A table as people have them: an index, money, dates, codes with a word among them, an empty column, gaps."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        {
+            "rownames": rng.permutation(1000)[:n],
+            "Größe (cm)": rng.normal(170, 9, n).round(1),
+            "price": [f"${v:,.2f}" for v in rng.lognormal(7, 1, n)],
+            "bought": [f"{i % 12 + 1}/{i % 28 + 1}/2024" for i in range(n)],
+            "cylinders": rng.choice(["4", "6", "8", "rotary"], n),
+            "town": [f"town {i % 60}" for i in range(n)],
+            "weight": rng.normal(size=n),
+            "class": rng.choice(["a", "b", "c"], n),
+            "void": np.nan,
+        }
+    )
+    frame.loc[::9, "weight"] = np.nan
+    return frame
+
+
+def test_what_is_advised_runs_as_it_stands(odd):
+    odd.to_csv("odd.csv", index=False, encoding="latin-1")
+    fill, reduce = advised("odd.csv", "--encoding", "latin-1", "--na", "170.0")
+    assert fill[:4] == ["impute", "odd.csv", "--out", "filled.csv"]
+    assert fill[-4:] == ["--na", "170.0", "--encoding", "latin-1"]
+    assert "cylinders=nominal" in fill
+    assert {"price", "bought", "town"} < set(fill)
+    assert reduce[:4] == ["reduce", "filled.csv", "--response", "class"]
+    assert "--encoding" not in reduce
+    for command in (fill, reduce):
+        done = CliRunner().invoke(colspace, [*command, "--no-check"])
+        assert done.exit_code == 0, done.output
+    text = " ".join(run("odd.csv", "--encoding", "latin-1").output.split())
+    assert "numbers with signs, which are taken as text: 'price'; write them plainly" in text
+    assert "dates that are taken as text: 'bought'; write them as in 2024-01-31" in text
+    assert "numbers and some text: 'cylinders'; name the text with --na" in text
+    assert "then, on the filled table, the directions of the 2 columns of numbers" in text
+
+
+def test_a_table_without_gaps_is_reduced_as_it_is(odd):
+    odd.drop(columns="void").dropna().assign(code=[0, 1] * 40).drop(columns="class").to_csv(
+        "full.csv", index=False
+    )
+    (reduce,) = advised("full.csv")
+    assert reduce[:4] == ["reduce", "full.csv", "--response", "code"]
+    assert "--labels" in reduce
+    assert CliRunner().invoke(colspace, [*reduce, "--no-check"]).exit_code == 0
+
+
+def test_where_nothing_fits_it_says_what_would(odd):
+    odd[["price", "bought"]].to_csv("few.csv", index=False)
+    assert "no command fits as it is: reduce takes a response and" in run("few.csv").output
+
+
+def test_features_of_pairs_that_are_words_or_gaps(odd):
+    left = odd[["weight", "class"]].head(20)
+    left.insert(0, "gene", [f"g{i}" for i in range(20)])
+    right = pd.DataFrame(
+        {"drug": [f"d{i}" for i in range(9)], "u": np.arange(9.0) ** 2, "v": np.sqrt(np.arange(9.0))}
+    )
+    links = pd.DataFrame({"gene": [f"g{i}" for i in range(20)], "drug": [f"d{i % 9}" for i in range(20)]})
+    for name, frame in (("l", left), ("r", right), ("k", links)):
+        frame.to_csv(f"{name}.csv", index=False)
+    command = advised("l.csv", "r.csv", "k.csv")[0]
+    assert command[-3:] == ["--drop", "class", "--impute"]
+    done = CliRunner().invoke(colspace, [*command, "--no-check"])
+    assert done.exit_code == 0, done.output
+
+
 def test_three_tables_of_pairs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
@@ -144,6 +243,7 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
     second.iloc[:30].to_csv("b.csv", index=False)
     advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
     assert advice["why"].startswith("a.csv, b.csv share 30 ids of 'who' (of 40, 30): join them")
+    assert len(advised("a.csv", "b.csv")) == 1  # not each by itself as well
     assert advice["command"] == "colspace reduce a.csv b.csv --id who --response outcome"
     done = CliRunner().invoke(colspace, [*advice["command"].split()[1:], "--no-check", "-r", "1"])
     assert done.exit_code == 0, done.output
@@ -156,10 +256,17 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["none.csv"], "none.csv does not exist"), (["survey.csv", "survey.csv"], "is given twice")],
+    [
+        (["none.csv"], "none.csv does not exist"),
+        (["survey.csv", "survey.csv"], "is given twice"),
+        (
+            ["sheet.csv"],
+            "sheet.csv begins with the line 'sep=;', which spreadsheets alone understand; delete",
+        ),
+    ],
 )
 def test_bad_input_is_one_line(survey, arguments, message):
-
+    Path("sheet.csv").write_text("sep=;\na;b\n1,5;2\n2,5;3\n")
     assert message in run(*arguments, code=2).output
 
 

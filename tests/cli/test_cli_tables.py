@@ -369,7 +369,7 @@ def test_pairs_know_ids_marks_and_standard_input(files):
     assert json.loads(Path("j.json").read_text())["entities"] == [30, 20]
     found = read_table("p.csv")
     assert list(found.columns[:3]) == ["disease", "rank", "drug"]
-    run("apply", "m.skops", "left.csv", "--id", "disease", "--top", "20", "--out", "q.csv")
+    run("apply", "m.skops", "left.csv", "--id", "disease", "--out", "q.csv")
     assert len(read_table("q.csv")) == 600
     line = run(*tables, "--predict", "-", "--out", "p.csv", input=links, code=2).stderr
     assert "--links and --predict are both standard input" in line

@@ -52,6 +52,7 @@ def test_two_omics_tables(run, tmp_path):
     assert "R2 on rows left out" in told
     assert "largest loadings" in told
     assert ">Loadings</h2>" in page("r.html")
+    assert "20 columns: 20 of numbers." in page("r.html")
     e = read_table("e.csv").drop(columns=["patient", "outcome"])
     assert_allclose(repeated("r.html")["embedding"], e, rtol=1e-9, atol=1e-12)
     run("apply m.skops new_genes.csv new_proteins.csv --id patient --out new.csv")
@@ -93,7 +94,7 @@ def test_texts_of_jobs(run, tmp_path):
     whole = users.jobs(tmp_path).set_index("job", drop=False)
     advice = json.loads(run("look jobs.csv --json -").stdout)["advice"][0]["command"]
     assert (
-        advice == "colspace atoms jobs.csv --label logo --text description --out topics"
+        advice == "colspace atoms jobs.csv --label logo --text description --out topics --id job"
     )  # which label, only people know
     told = run(
         "atoms jobs.csv --label fraudulent --text description --out topics -c logo --id job -r 3 --save m.skops --report r.html"

@@ -272,6 +272,18 @@ def test_embedding_takes_columns_of_different_blocks(fitted):
     assert_array_equal(display.embedding, model.transform(X)[["b__0", "a__0"]])
 
 
+def test_names_of_classes_do_not_cover_each_other():
+    """The legend has all of them."""
+    rng = np.random.default_rng(0)
+    middles = np.array([[i % 4, i // 4] for i in range(11)], dtype=float) * 4
+    middles[10] = middles[5]  # two classes at one place
+    labels = np.repeat(np.arange(11), 20)
+    Z = middles[labels] + 0.1 * rng.normal(size=(220, 2))
+    display = EmbeddingDisplay(Z, labels, ("a", "b"), True).plot()
+    assert sorted(int(t.get_text()) for t in display.ax_.texts) == list(range(10))
+    assert len(display.ax_.get_legend().get_texts()) == 11
+
+
 def test_embedding_errors(fitted):
     model, X, y = fitted
     with pytest.raises(ValueError, match="give one or two columns"):

@@ -14,13 +14,13 @@ import numpy as np
 from ..io._arrow_text import arrow_text
 from ..io._source import Source, kind_of, open_sources
 from ..io._tables import check_encoding, read_arrow, read_sources
-from ..io._text import layout_of
+from ..io._text import ISO_DATE, layout_of
+from ..report._profile import NUMBER, odd_values
 from ._join import Joined, join_tables
 from ._marks import masked
 
 _TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
 _WHOLE = r"\s*[+-]?\d+\s*"
-_DATE = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
 
 
 def as_written(target: str) -> bool:
@@ -170,7 +170,7 @@ def _typed(text: Any, *, truth: bool = True) -> Any:
         return text.astype(np.float64)
     if truth and _all(seen, lambda cells: cells.isin(list(_TRUTH))):
         return text.map(_TRUTH).astype("boolean")
-    if _all(seen, lambda cells: cells.str.fullmatch(_DATE)):
+    if _all(seen, lambda cells: cells.str.fullmatch(ISO_DATE)):
         dates = pd.to_datetime(text, errors="coerce", format="ISO8601")
         return text if dates.isna().sum() > text.isna().sum() else dates
     whole = _all(seen, lambda cells: cells.str.fullmatch(_WHOLE))
@@ -333,25 +333,23 @@ def _reads_as_gap(word: str) -> bool:
 
 
 def refuse_mixtures(X: Any, kinds: dict[str, Any]) -> None:
-    """Name all columns of text most of whose values are numbers at once, with what can be done."""
-    import pandas as pd
-
-    bad = []
-    for name in X:
-        column = X[name]
-        if name in kinds or not _is_text(column):
-            continue
-        seen = pd.Series(list(dict.fromkeys(column.dropna())), dtype=object)
-        odd = seen[pd.to_numeric(seen, errors="coerce").isna()].tolist()
-        if 0 < 2 * len(odd) < len(seen):
-            bad.append((name, odd))
-    if bad:
-        listed = ", ".join(
-            f"{name!r} ({', '.join(map(repr, odd[:3]))}{', ...' * (len(odd) > 3)})" for name, odd in bad
-        )
-        name, odd = bad[0]
-        msg = (
-            f"{len(bad)} column(s) hold numbers and some text: {listed}. Remedies: --na '{odd[0]}' where it means "
-            f"missing, --kinds '{name}=nominal' (all are words), --drop '{name}' (leave it out), --id '{name}' (keep it as it is)"
-        )
-        raise ValueError(msg)
+    """Name all columns of text most of whose values are numbers, or would be but for signs, with what can be done."""
+    words = {name: X[name].dropna() for name in X if name not in kinds and _is_text(X[name])}
+    odd = {name: found for name, seen in words.items() if (found := odd_values(seen))}
+    signed = {name: odd[name] for name in odd if words[name].astype(str).str.fullmatch(NUMBER).all()}
+    mixed = {name: odd[name] for name in odd if 2 * len(odd[name]) < words[name].nunique()}
+    for bad, what, first in (
+        (signed, "hold numbers with signs", "Remedies: write them plainly, as in 1234.5, "),
+        (mixed, "hold numbers and some text", "Remedies: --na '{0}' where it means missing, "),
+    ):
+        if bad:
+            listed = ", ".join(
+                f"{name!r} ({', '.join(map(repr, found[:3]))}{', ...' * (len(found) > 3)})"
+                for name, found in bad.items()
+            )
+            name, found = next(iter(bad.items()))
+            msg = (
+                f"{len(bad)} column(s) {what}: {listed}. {first.format(found[0])}--kinds '{name}=nominal' (all are words), "
+                f"--drop '{name}' (leave it out), --id '{name}' (keep it as it is)"
+            )
+            raise ValueError(msg)

@@ -29,7 +29,7 @@ def quality_of(estimator: Any, parts: Parts, blocks: Any, seed: int) -> dict[str
     available = len(kept) if parts.rows is None else parts.rows
     if len(kept) > MOST_ROWS:
         kept = np.sort(np.random.default_rng(seed).choice(kept, MOST_ROWS, replace=False))
-    model = clone(estimator)
+    model = clone(estimator).set_params(n_groups=None)  # errors of the directions, which no score needs
     if getattr(model, "moments", None) == "auto" and not hasattr(estimator, "parts_"):
         model.set_params(moments="all")  # what "auto" was, and would not be with a number of directions
     rivals = list(default_reducers().items())[1:]

@@ -25,18 +25,17 @@ class _Sample:
     frame: Any = None
     rows: int = 0
 
-    def add(self, frame: Any) -> None:
+    def add(self, X: Any, y: Any) -> None:
         import pandas as pd
 
-        drawn = np.random.default_rng((self.seed, self.rows)).random(len(frame))
-        frame = frame.set_axis(range(self.rows, self.rows + len(frame)))
-        self.rows += len(frame)
+        drawn = np.random.default_rng((self.seed, self.rows)).random(len(X))
         bound = self.keys.max() if len(self.keys) >= MOST_ROWS else np.inf
-        near = drawn < bound
-        if not near.any():
-            return
-        self.frame = frame[near].copy() if self.frame is None else pd.concat([self.frame, frame[near]])
-        self.keys = np.concatenate([self.keys, drawn[near]])
+        near = np.flatnonzero(drawn < bound)
+        if len(near):
+            taken = pd.concat([X.iloc[near], y.iloc[near]], axis=1).set_axis(self.rows + near)
+            self.frame = taken if self.frame is None else pd.concat([self.frame, taken])
+            self.keys = np.concatenate([self.keys, drawn[near]])
+        self.rows += len(X)
         if len(self.keys) > MOST_ROWS:
             kept = np.sort(np.argpartition(self.keys, MOST_ROWS)[:MOST_ROWS])
             self.keys, self.frame = self.keys[kept], self.frame.iloc[kept]
@@ -118,7 +117,7 @@ class Streamed:
             if gaps.found(X, y):
                 continue  # count the rest
             frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
-            sample.add(pd.concat([frame, y], axis=1))
+            sample.add(frame, y)
             yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
         gaps.refuse()
 

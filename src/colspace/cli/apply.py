@@ -62,7 +62,7 @@ _RESULT = {
     help="Imputer: write N tables of random draws, OUT-1 to OUT-N.",
 )
 @click.option(
-    "--top", type=click.IntRange(1), default=10, show_default=True, help="Pairs: partners of each entity."
+    "--top", type=click.IntRange(1), default=20, show_default=True, help="Pairs: partners of each entity."
 )
 @seed_option("the draws")
 @quiet_option

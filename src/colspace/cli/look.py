@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 
 _MOST = 40  # columns shown
 _SHOWN = 5
+_NOTHING = (
+    "no command fits as it is: reduce takes a response and two columns of numbers, impute a table with gaps, atoms labels with a "
+    "text or numbers, pairs two tables and their links"
+)
+#: Kinds of columns that should be known before a fit, in words, and what to do.
+_ODD = (
+    ("constant", "one value only", ""),
+    ("empty", "no cell at all", ""),
+    ("number?", "numbers with signs, which are taken as text", "; write them plainly, as in 1234.5"),
+    ("date?", "dates that are taken as text", "; write them as in 2024-01-31"),
+    ("mixed", "numbers and some text", "; name the text with --na if it stands for a gap"),
+)
 
 
 @click.command("look")
@@ -40,7 +52,8 @@ def command(
       colspace look survey.csv
       colspace look genes.csv diseases.csv links.csv
     """
-    from ..report._profile import advise, profile
+    from ..report._advice import advise
+    from ..report._profile import profile
 
     twice = [path for path in dict.fromkeys(tables) if tables.count(path) > 1]
     if twice:
@@ -50,7 +63,8 @@ def command(
     with warnings_on_stderr("Note"):
         frames = {path: _with_gaps(_read(path, encoding), marks) for path in tables}
     profiles = [profile(path, frame) for path, frame in frames.items()]
-    advice = advise(profiles, frames)
+    options = [part for mark in marks for part in ("--na", mark)]
+    advice = advise(profiles, frames, [*options, *(["--encoding", encoding] if encoding else [])])
     if as_json is not None:
         found = {
             "tables": [p.plain() for p in profiles],
@@ -64,9 +78,10 @@ def command(
     for each in profiles:
         _print(screen, each, len(each.columns) if everything else _MOST)
     for each_advice in advice:
-        screen.print(escape(each_advice.why + (":" if each_advice.command else "")), soft_wrap=True)
-        if each_advice.command:
-            screen.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+        screen.print(escape(f"{each_advice.why}:"), soft_wrap=True)
+        screen.print(f"  {escape(each_advice.line)}", soft_wrap=True)
+    if not advice:
+        screen.print(_NOTHING, soft_wrap=True)
 
 
 def _read(path: str, encoding: str | None) -> Any:
@@ -150,9 +165,9 @@ def _remarks(table: Profile) -> list[str]:
             f"{len(table.unseen):,} pair(s) of columns are hardly ever observed together: {pairs}; the table does not tell their correlation"
         )
     lines += [f"the same cells: {_listed(group)}" for group in table.same[:_SHOWN]]
-    for kind, word in (("constant", "one value only"), ("empty", "no cell at all")):
+    for kind, word, remedy in _ODD:
         if names := table.of(kind):
-            lines.append(f"{word}: {_listed(names)}")
+            lines.append(f"{word}: {_listed(names)}{remedy}")
     if table.repeated_rows:
         lines.append(f"{table.repeated_rows:,} row(s) repeat an earlier one")
     return lines

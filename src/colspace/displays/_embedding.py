@@ -138,12 +138,7 @@ class EmbeddingDisplay:
         for label, rows, look in groups:
             ax.scatter(*self.embedding[rows].T, **{**look, "label": label, **style})
         if len(groups) > _FEW_CLASSES:
-            from matplotlib.patheffects import withStroke
-
-            halo = withStroke(linewidth=2.5, foreground=ink(0.0))
-            for label, rows, _ in groups:
-                middle = np.median(self.embedding[rows], axis=0)
-                ax.text(*middle, str(label), ha="center", va="center", weight="bold", path_effects=[halo])
+            _name_places(ax, {str(c): np.median(self.embedding[rows], axis=0) for c, rows, _ in groups})
         ax.legend(
             title=self.response_name,
             frameon=False,
@@ -151,3 +146,19 @@ class EmbeddingDisplay:
             bbox_to_anchor=(1.0, 1.0),
             markerscale=max(1.0, 4.0 / np.sqrt(style["s"])),
         )
+
+
+def _name_places(ax: Any, places: dict[str, NDArray[np.float64]]) -> None:
+    """Write names at places, but for those that would cover one that stands already."""
+    from matplotlib.patheffects import withStroke
+
+    halo = withStroke(linewidth=2.5, foreground=ink(0.0))
+    ax.get_xlim()  # settles the axes, which the sizes of texts depend on
+    taken: list[Any] = []
+    for name, place in places.items():
+        text = ax.text(*place, name, ha="center", va="center", weight="bold", path_effects=[halo])
+        box = text.get_window_extent()
+        if any(box.overlaps(other) for other in taken):
+            text.remove()
+        else:
+            taken.append(box)

@@ -11,6 +11,7 @@ import importlib.metadata
 import io
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ _INNER = (
     "sklearn.gaussian_process.kernels",
     "sklearn.calibration",
 )
+#: Packages of scikit-learn that hold no estimator, and import what they are called after.
+_BRIDGES = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch"))
 _SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
 _ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HEADERS = 76  # bytes of a zip file that every member takes beside its content
@@ -89,7 +92,18 @@ def save(estimator: Any, path: PathLike, *, about: Mapping[str, Any] | None = No
 def check_model_target(path: PathLike) -> Any:
     """The module that `save` writes with; refuses a path that it could not write."""
     check_target(path)
-    return require("skops.io", "save", "saving estimators")
+    return _skops("saving estimators")
+
+
+def _skops(purpose: str) -> Any:
+    """skops, which has scikit-learn import all its packages to know its estimators; two of them would bring torch and Dask along."""
+    left_out = [name for name in _BRIDGES if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None: cannot be imported for now
+    try:
+        return require("skops.io", "save", purpose)
+    finally:
+        for name in left_out:
+            del sys.modules[name]
 
 
 def _header(estimator: Any, about: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -209,7 +223,7 @@ def load(path: PathLike) -> Any:
     >>> load(path)
     CopulaImputer(n_components=1)
     """
-    skops = require("skops.io", "save", "loading estimators")
+    skops = _skops("loading estimators")
     data = _read(path)
     _sound(path, lambda: _checked_header(path, data))
     types = _sound(path, lambda: skops.get_untrusted_types(data=data))

@@ -20,9 +20,9 @@ from ._tables import check_columns, check_table_target, json_lines, packing, pla
 from ._text import Layout, first_line, layout_of, read_text
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
-_BLOCK = 1 << 20  # bytes of text that are parsed at once
+_BLOCK = 1 << 18  # bytes of text that are parsed at once
 _START = 1 << 18  # bytes of text that types are told from
-_CELLS = 1 << 20  # of a chunk
+_CELLS = 1 << 19  # of a chunk
 _LOOK = 16 << 20  # bytes that tell what a table holds
 _PACKED = 4  # how much smaller packed text is
 

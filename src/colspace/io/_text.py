@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import warnings
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from typing import Any
 from ._arrow_text import read_words
 from ._source import Source
 
+ISO_DATE = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
 _SEPARATORS = (",", ";", "\t", "|")
 _PLAIN = "_-.'()[]/%"  # signs of names and numbers
 _ROWS = 20  # that another separator is looked for in
@@ -51,6 +53,9 @@ def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
             more, rows = letters.read(_PREFIX), []
         else:
             more, rows = "", list(islice(letters, _ROWS))
+    if re.fullmatch(r"sep=.\s*", line, re.IGNORECASE):
+        msg = f"{source.path} begins with the line {line.strip()!r}, which spreadsheets alone understand; delete that line"
+        raise ValueError(msg)
     separator = _separator((line + more)[:_PREFIX], expected)
     if line.strip() and '"' not in line:
         names = line.rstrip("\r\n").split(separator)

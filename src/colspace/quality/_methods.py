@@ -95,8 +95,13 @@ OURS = "joint reduction"
 
 
 def default_reducers() -> dict[str, Any]:
-    """Joint reduction, PCA, PLS and reduced-rank ridge."""
-    return {OURS: JointReduction(), "PCA": PCA(), "PLS": PlsDirections(), "ridge": RidgeDirections()}
+    """Joint reduction, PCA, PLS and reduced-rank ridge, without errors of the directions, which no score needs."""
+    return {
+        OURS: JointReduction(n_groups=None),
+        "PCA": PCA(),
+        "PLS": PlsDirections(),
+        "ridge": RidgeDirections(),
+    }
 
 
 def default_readers(*, classes: bool) -> dict[str, Any]:

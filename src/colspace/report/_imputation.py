@@ -86,9 +86,7 @@ def _quality(quality: dict[str, Any]) -> Part:
     )
     if not rows:
         return Part("Quality on hidden cells", text[:1], table=table if quality["columns"] else None)
-    spec = _charts.bars(
-        rows, label="column", value="ratio", title="error over that of the median or the commonest level"
-    )
+    spec = _charts.bars(rows, label="column", value="ratio", title="error, 1 is that of the median")
     return Part(
         "Quality on hidden cells",
         text,
@@ -128,7 +126,7 @@ def _intervals(
     figures, text = [], []
     covers = [r for r in quality["columns"] if r["cover"] is not None] if quality is not None else []
     if covers:
-        title = f"share of hidden cells inside their {share} interval"
+        title = f"share inside their {share} interval"
         text.append(
             f"Of cells that were there and hidden, {share} should lie in their interval: the dashed line. Lines are two standard errors to each side."
         )
@@ -213,9 +211,7 @@ def _bent(model: Any, names: Sequence[str]) -> Part | None:
     if gain is None or not (gain > 0).any() or not names:
         return None
     rows = [{"column": n, "gain": float(g)} for n, g in zip(names, gain, strict=True) if g > 0]
-    spec = _charts.bars(
-        rows, label="column", value="gain", title="share of the error that the forests remove"
-    )
+    spec = _charts.bars(rows, label="column", value="gain", title="error that the forests remove")
     return Part(
         "What bends",
         [

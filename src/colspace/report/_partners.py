@@ -171,8 +171,8 @@ def _speakers(
             rows.append([str(a), str(b), str(lefts[entity]), float(parts[p]), "yes" if linked else "no"])
     level = float(np.ravel(estimator.level_)[0]) if np.size(estimator.level_) else 0.0
     words = (
-        f"A score is {level:.3g} and what known entities add: how like {first} they are, times what they say of the partner. The "
-        f"{_SPEAKERS} strongest of each pair; whether they have a link to the partner is in the table."
+        f"A score is what all known entities of {first} add to {level:.3g}: how like this one each is, times what it says of the partner. "
+        f"Here are the {_SPEAKERS} strongest of each pair; the table tells which have a link to the partner."
     )
     return rows, words
 

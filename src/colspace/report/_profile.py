@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..io._text import ISO_DATE
+
 FEW = 20  # distinct values of levels
 _LONG = 4.0  # words per cell from which text is free text
 _MOST_PAIRS = 2_000  # columns up to which pairs are looked at
-_NAMES = ("y", "target", "label", "labels", "class", "outcome", "response")
-_PREFIX = re.compile(r"^(.+?)[_.:-]")
+_ID = re.compile(r"(?i:(^|[\W_])(id|key|code|nr|no)$|^(row_?names?|index|unnamed: 0)$)|(?<=[a-z])I[dD]$")
+_DATE = r"(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4}))([ T]\d{1,2}:\d{2}.*)?"
+NUMBER = r"[-+(]?\s*[$€£¥]?\s*[-+]?(\d{1,3}([,.' \xa0]\d{3})+([.,]\d+)?|\d+([.,]\d+)?)\s*[%$€£¥]?\)?"
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,6 @@ class Profile:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Advice:
-    """A command that fits, and why."""
-
-    why: str
-    command: list[str] = field(default_factory=list)
-
-    @property
-    def line(self) -> str:
-        """The command as it can be pasted."""
-        return shlex.join(self.command)
-
-
 # ---------------------------------------------------------------------- columns
 
 
@@ -95,9 +84,12 @@ def column_of(name: str, values: Any) -> Column:
     empty    no cell is there
     constant one value
     yes/no   two values
-    date     dates and times
+    date     dates and times, also text as in 2024-01-31
     levels   at most 20 distinct whole numbers or categories, each twice on average
     words    other text whose cells recur
+    mixed    text most of whose distinct cells are numbers
+    number?  text that is numbers but for signs: $1,234.50, 12 %
+    date?    text that is dates, but not as in 2024-01-31
     text     cells of four words or more on average
     id       every cell another, of text or of whole numbers
     whole    whole numbers
@@ -115,7 +107,8 @@ def column_of(name: str, values: Any) -> Column:
     """
     seen = values.dropna()
     distinct = int(seen.nunique())
-    example = "" if seen.empty else str(seen.iloc[0])
+    first = None if seen.empty else seen.iloc[0]
+    example = "" if first is None else f"{first:.6g}" if isinstance(first, float) else str(first)
     return Column(name, _kind(name, seen, distinct), int(values.isna().sum()), distinct, example[:40])
 
 
@@ -131,8 +124,7 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
     unique = distinct == len(seen)
     if types.is_numeric_dtype(seen):
         whole = bool((seen.astype(float) % 1 == 0).all())
-        called_id = re.search(r"(^|_)(id|key|code|nr|no)$", name.lower()) is not None
-        if unique and whole and (called_id or _is_counter(seen)):
+        if unique and whole and (_ID.search(name) or _is_counter(seen)):
             return "id"
         if distinct == 2 and len(seen) > 2:
             return "yes/no"
@@ -144,6 +136,8 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
             else "number"
         )
     words = seen.astype(str)
+    if odd := _odd_kind(words):
+        return odd
     long = float(words.str.count(r"\S+").mean()) >= _LONG
     if unique:
         return "text" if long else "id"
@@ -152,6 +146,35 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
     if distinct <= FEW:
         return "levels"
     return "text" if long else "words"
+
+
+def _odd_kind(words: Any) -> str | None:
+    """Of text that is numbers or dates, all of it or most."""
+    if words.str.fullmatch(ISO_DATE).all():
+        return "date"
+    odd = odd_values(words)
+    if not odd:
+        return None
+    for kind, form in (("date?", _DATE), ("number?", NUMBER)):
+        if words.str.fullmatch(form).all():
+            return kind
+    return "mixed" if 2 * len(odd) < words.nunique() else None
+
+
+def odd_values(words: Any) -> list[Any]:
+    """Distinct cells of text that are not numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.report._profile import odd_values
+    >>> odd_values(pd.Series(["4", "6", "rotary", None, "8", "rotary"]))
+    ['rotary']
+    """
+    import pandas as pd
+
+    seen = pd.Series(list(dict.fromkeys(words.dropna())), dtype=object)
+    return list(seen[pd.to_numeric(seen, errors="coerce").isna()])
 
 
 def _is_counter(seen: Any) -> bool:
@@ -201,155 +224,4 @@ def _same(frame: Any, columns: Sequence[Column]) -> list[list[str]]:
         ]
         if len(equal) > 1:
             found.append([columns[j].name for j in equal])
-    return found
-
-
-# ---------------------------------------------------------------------- advice
-
-
-def advise(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
-    """Commands that fit the tables, the first first."""
-    found = [*_pairs_advice(profiles, frames), *_joined_advice(profiles, frames)]
-    for table in profiles:
-        found += _table_advice(table)
-    return found
-
-
-def _table_advice(table: Profile) -> list[Advice]:
-    ids, text = table.of("id"), table.of("text")
-    found = []
-    if table.gap_cells:
-        command = ["colspace", "impute", table.path, "--out", "filled.csv"]
-        command += [part for name in [*ids, *text] for part in ("--id", name)]
-        command += [part for name in table.of("empty") for part in ("--drop", name)]
-        share = 100 * table.gap_cells / (table.rows * len(table.columns))
-        found.append(
-            Advice(f"{share:.2g} % of the cells are gaps: fill them, with intervals or draws", command)
-        )
-    response = _response(table)
-    if response is not None:
-        classes = response.kind in ("levels", "yes/no", "words")
-        if text and classes:
-            command = [
-                "colspace",
-                "atoms",
-                table.path,
-                "--label",
-                response.name,
-                "--text",
-                text[0],
-                "--out",
-                "topics",
-            ]
-            found.append(Advice(f"topics of {text[0]!r} that tell {response.name!r}", command))
-        features = [n for n in table.of("number", "whole", "levels", "yes/no") if n != response.name]
-        numeric = [n for n in features if n not in _worded(table)]
-        if len(numeric) > 1:
-            command = ["colspace", "reduce", table.path, "--response", response.name]
-            command += (
-                ["--labels"] if response.kind == "levels" and response.name not in _worded(table) else []
-            )
-            command += [part for name in ids for part in ("--id", name)]
-            left = [c.name for c in table.columns if c.name not in (*ids, *numeric, response.name)]
-            command += [part for name in left for part in ("--drop", name)]
-            command += [part for block in _blocks(numeric) for part in ("--block", block)]
-            found.append(
-                Advice(
-                    f"the directions of the {len(numeric)} columns of numbers that tell {response.name!r}",
-                    command,
-                )
-            )
-    return found
-
-
-def _worded(table: Profile) -> set[str]:
-    """Columns of levels or yes/no that are words, not numbers."""
-    return {c.name for c in table.columns if not re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", c.example.lower())}
-
-
-def _response(table: Profile) -> Column | None:
-    """The column that looks like a response: by its name, else the first of words that recur, else the last that could be one."""
-    fit = [
-        c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words") and not c.gaps
-    ]
-    named = [c for c in fit if c.name.lower() in _NAMES]
-    worded = [c for c in fit if c.kind in ("levels", "yes/no") and c.name in _worded(table)]
-    return next(iter([*named, *worded]), fit[-1] if len(fit) > 1 else None)
-
-
-def _blocks(names: Sequence[str]) -> list[str]:
-    """NAME=COLUMNS of blocks, where all columns begin with one of a few words."""
-    stems = [found[0] if (found := _PREFIX.match(name)) else None for name in names]
-    counts = {stem: stems.count(stem) for stem in stems if stem is not None}
-    if None in stems or not 2 <= len(counts) <= 8 or min(counts.values()) < 2:
-        return []
-    return [f"{stem[:-1]}={stem}*" for stem in counts]
-
-
-def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
-    """Links between the ids of two other tables."""
-    ids = {
-        p.path: set(frames[p.path].iloc[:, 0].astype(str))
-        for p in profiles
-        if p.columns and p.columns[0].kind == "id"
-    }
-    found = []
-    for links in profiles:
-        if links.path in ids or not 2 <= len(links.columns) <= 3:
-            continue
-        ends = [set(frames[links.path].iloc[:, j].dropna().astype(str)) for j in (0, 1)]
-        for left, right in ((a, b) for a in ids for b in ids if a != b):
-            if ends[0] <= ids[left] and ends[1] <= ids[right]:
-                command = [
-                    "colspace",
-                    "pairs",
-                    "--left",
-                    left,
-                    "--right",
-                    right,
-                    "--links",
-                    links.path,
-                    "--out",
-                    "partners.csv",
-                ]
-                found.append(
-                    Advice(f"{links.path} links the entities of {left} and {right}: rank partners", command)
-                )
-    return found
-
-
-def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
-    """Several tables about the same entities, under an id of the same name."""
-    tables = [p for p in profiles if p.columns and p.columns[0].kind == "id"]
-    groups: dict[str, list[Profile]] = {}
-    for table in tables:
-        groups.setdefault(table.columns[0].name, []).append(table)
-    found = []
-    for key, group in groups.items():
-        ids = [set(frames[p.path].iloc[:, 0].astype(str)) for p in group]
-        shared = set.intersection(*ids)
-        if len(group) < 2 or not shared:
-            continue
-        counts = ", ".join(f"{len(own):,}" for own in ids)
-        names = ", ".join(p.path for p in group)
-        why = f"{names} share {len(shared):,} ids of {key!r} (of {counts}): join them"
-        responses = [(p, r) for p in group if (r := _response(p)) is not None]
-        named = [(p, r) for p, r in responses if r.name.lower() in _NAMES]
-        if any(p.gap_cells for p in group):
-            command = ["colspace", "impute", *(p.path for p in group), "--id", key, "--out", "filled.csv"]
-            found.append(Advice(f"{why}, and fill their gaps", command))
-        elif responses:
-            _, response = (named or responses[-1:])[0]
-            command = [
-                "colspace",
-                "reduce",
-                *(p.path for p in group),
-                "--id",
-                key,
-                "--response",
-                response.name,
-            ]
-            found.append(
-                Advice(f"{why}; the directions of both that tell {response.name!r}, a block a table", command)
-            )
     return found

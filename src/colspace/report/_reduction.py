@@ -136,9 +136,7 @@ def _quality(quality: dict[str, Any]) -> Part:
 
 def _spoke(parts: dict[str, float]) -> Part:
     rows = [{"part": _PARTS.get(name, name), "share": float(value)} for name, value in parts.items()]
-    spec = _charts.bars(
-        rows, label="part", value="share", title="share of the response's variance on rows left out"
-    )
+    spec = _charts.bars(rows, label="part", value="share", title="share of variance on rows left out")
     text = ["What each part of the fit explains of rows it has not seen; a part at zero was left out."]
     return Part(
         "Which parts spoke",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,20 @@ from ._page import Figure, Part, Table
 from ._profile import profile
 
 MOST_GAPS = 30  # columns in the picture of gaps
+#: Columns of a kind, in a sentence that counts them.
+_KINDS = {
+    "number": "of numbers",
+    "whole": "of whole numbers",
+    "levels": "of levels",
+    "words": "of words",
+    "text": "of text",
+}
+_KINDS |= {
+    "id": "of ids",
+    "date": "of dates",
+    "number?": "of numbers with signs",
+    "date?": "of dates as text",
+}
 
 
 def asked(text: Sequence[str], facts: Mapping[str, Any]) -> Part:
@@ -21,9 +36,7 @@ def asked(text: Sequence[str], facts: Mapping[str, Any]) -> Part:
 def glance(frame: Any, source: str, rows: int | None = None) -> Part:
     """Rows, columns, kinds, gaps and copies; ``rows`` are those of the table that the frame is a sample of."""
     found = profile(source, frame)
-    kinds: dict[str, int] = {}
-    for column in found.columns:
-        kinds[column.kind] = kinds.get(column.kind, 0) + 1
+    kinds = Counter(_KINDS.get(column.kind, column.kind) for column in found.columns)
     cells = max(1, found.rows * len(found.columns))
     text = [
         f"{rows or found.rows:,} rows and {len(found.columns):,} columns: "

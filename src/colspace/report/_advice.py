@@ -1,0 +1,207 @@
+"""Which commands fit tables, written out so that they can be pasted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any
+
+from ._profile import Column, Profile
+
+FILLED = "filled.csv"
+_MANY = 50  # different words that a filled table may cost little
+_NAMES = ("y", "target", "label", "labels", "class", "outcome", "response")
+_PREFIX = re.compile(r"^(.+?)[_.:-]")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A command that fits, and why."""
+
+    why: str
+    command: list[str]
+
+    @property
+    def line(self) -> str:
+        """The command as it can be pasted."""
+        return shlex.join(self.command)
+
+
+def advise(
+    profiles: Sequence[Profile], frames: Mapping[str, Any], options: Sequence[str] = ()
+) -> list[Advice]:
+    """Commands that fit the tables, the first first; ``options`` are what it takes to read them."""
+    found = [*_pairs_advice(profiles, frames), *_joined_advice(profiles, frames)]
+    together = {part for advice in found for part in advice.command}
+    alone = [table for table in profiles if table.path not in together]
+    found += [advice for table in alone for advice in _table_advice(table)]
+    found = [replace(advice, command=[*advice.command, *options]) for advice in found]
+    return found + [advice for table in alone for advice in _filled_advice(table)]
+
+
+def _each(option: str, names: Sequence[str]) -> list[str]:
+    return [part for name in names for part in (option, name)]
+
+
+def _table_advice(table: Profile) -> list[Advice]:
+    """What fits a table as it is."""
+    found = []
+    if table.gap_cells:
+        many = [c.name for c in table.columns if c.kind == "words" and c.distinct > _MANY]
+        command = ["colspace", "impute", table.path, "--out", FILLED]
+        command += _each("--id", [*table.of("id", "text", "number?", "date?"), *many])
+        command += _each("--kinds", [f"{name}=nominal" for name in table.of("mixed")])
+        command += _each("--drop", table.of("empty"))
+        share = 100 * table.gap_cells / (table.rows * len(table.columns))
+        kept = f"; more than {_MANY} different words are kept as they are" if many else ""
+        found.append(
+            Advice(f"{share:.2g} % of the cells are gaps: fill them, with intervals or draws{kept}", command)
+        )
+    response, text = _response(table), table.of("text")
+    if response is not None and text and response.kind in ("levels", "yes/no", "words"):
+        command = ["colspace", "atoms", table.path, "--label", response.name, "--text", text[0]]
+        command += ["--out", "topics", *_each("--id", table.of("id"))]
+        found.append(
+            Advice(f"topics of {text[0]!r} that tell {response.name!r}, or what else --label names", command)
+        )
+    if response is not None and not _holes(table, response):
+        found += _reduce_advice(table, response, table.path)
+    return found
+
+
+def _filled_advice(table: Profile) -> list[Advice]:
+    """What fits a table when its gaps are filled."""
+    response = _response(table)
+    if response is None or not _holes(table, response):
+        return []
+    return [
+        replace(a, why=f"then, on the filled table, {a.why}") for a in _reduce_advice(table, response, FILLED)
+    ]
+
+
+def _holes(table: Profile, response: Column) -> bool:
+    """Whether columns that a reduction takes have gaps."""
+    taken = [response.name, *_numeric(table)]
+    return any(c.gaps for c in table.columns if c.name in taken)
+
+
+def _numeric(table: Profile) -> list[str]:
+    """Columns that a reduction takes."""
+    words = _worded(table)
+    return [name for name in table.of("number", "whole", "levels", "yes/no") if name not in words]
+
+
+def _reduce_advice(table: Profile, response: Column, path: str) -> list[Advice]:
+    ids, numeric = table.of("id"), [name for name in _numeric(table) if name != response.name]
+    if len(numeric) < 2:
+        return []
+    command = ["colspace", "reduce", path, "--response", response.name]
+    codes = response.kind in ("levels", "yes/no") and response.name not in _worded(table)
+    command += ["--labels"] if codes else []
+    left = [c.name for c in table.columns if c.name not in (*ids, *numeric, response.name)]
+    gone = table.of("empty") if path == FILLED else []
+    command += _each("--id", ids) + _each("--drop", [name for name in left if name not in gone])
+    command += _each("--block", _blocks(numeric))
+    why = f"the directions of the {len(numeric)} columns of numbers that tell {response.name!r}, or what else --response names"
+    return [Advice(why, command)]
+
+
+def _worded(table: Profile) -> set[str]:
+    """Columns of levels or yes/no that are words, not numbers."""
+    return {c.name for c in table.columns if not re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", c.example.lower())}
+
+
+def _response(table: Profile) -> Column | None:
+    """The column that looks like a response: by its name, else the first of words that recur, else the last that could be one."""
+    fit = [
+        c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words") and not c.gaps
+    ]
+    named = [c for c in fit if c.name.lower() in _NAMES]
+    worded = [c for c in fit if c.kind in ("levels", "yes/no") and c.name in _worded(table)]
+    return next(iter([*named, *worded]), fit[-1] if len(fit) > 1 else None)
+
+
+def _blocks(names: Sequence[str]) -> list[str]:
+    """NAME=COLUMNS of blocks, where all columns begin with one of a few words."""
+    stems = [found[0] if (found := _PREFIX.match(name)) else None for name in names]
+    counts = {stem: stems.count(stem) for stem in stems if stem is not None}
+    if None in stems or not 2 <= len(counts) <= 8 or min(counts.values()) < 2:
+        return []
+    return [f"{stem[:-1]}={stem}*" for stem in counts]
+
+
+def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
+    """Links between the ids of two other tables."""
+    ids = {
+        p.path: set(frames[p.path].iloc[:, 0].astype(str))
+        for p in profiles
+        if p.columns and p.columns[0].kind == "id"
+    }
+    found = []
+    for links in profiles:
+        if not 2 <= len(links.columns) <= 3:
+            continue
+        ends = [set(frames[links.path].iloc[:, j].dropna().astype(str)) for j in (0, 1)]
+        for left, right in permutations([path for path in ids if path != links.path], 2):
+            if ends[0] <= ids[left] and ends[1] <= ids[right]:
+                command = ["colspace", "pairs", "--left", left, "--right", right, "--links", links.path]
+                command += [
+                    "--out",
+                    "partners.csv",
+                    *_for_features([p for p in profiles if p.path in (left, right)]),
+                ]
+                found.append(
+                    Advice(f"{links.path} links the entities of {left} and {right}: rank partners", command)
+                )
+    return found
+
+
+def _for_features(tables: Sequence[Profile]) -> list[str]:
+    """Options for features that are no numbers, or have gaps."""
+    words = [c.name for p in tables for c in p.columns[1:] if c.name not in _numeric(p)]
+    numbers = [c for p in tables for c in p.columns[1:] if c.name in _numeric(p)]
+    return [*_each("--drop", list(dict.fromkeys(words))), *(["--impute"] * any(c.gaps for c in numbers))]
+
+
+def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
+    """Several tables about the same entities, under an id of the same name."""
+    tables = [p for p in profiles if p.columns and p.columns[0].kind == "id"]
+    groups: dict[str, list[Profile]] = {}
+    for table in tables:
+        groups.setdefault(table.columns[0].name, []).append(table)
+    found = []
+    for key, group in groups.items():
+        ids = [set(frames[p.path].iloc[:, 0].astype(str)) for p in group]
+        shared = set.intersection(*ids)
+        if len(group) < 2 or not shared:
+            continue
+        counts = ", ".join(f"{len(own):,}" for own in ids)
+        names = ", ".join(p.path for p in group)
+        why = f"{names} share {len(shared):,} ids of {key!r} (of {counts}): join them"
+        responses = [(p, r) for p in group if (r := _response(p)) is not None]
+        named = [(p, r) for p, r in responses if r.name.lower() in _NAMES]
+        if any(p.gap_cells for p in group):
+            command = ["colspace", "impute", *(p.path for p in group), "--id", key, "--out", "filled.csv"]
+            found.append(Advice(f"{why}, and fill their gaps", command))
+        elif responses:
+            _, response = (named or responses[-1:])[0]
+            command = [
+                "colspace",
+                "reduce",
+                *(p.path for p in group),
+                "--id",
+                key,
+                "--response",
+                response.name,
+            ]
+            words = [
+                c.name for p in group for c in p.columns[1:] if c.name not in (*_numeric(p), response.name)
+            ]
+            command += _each("--drop", [name for name in words if words.count(name) == 1])
+            found.append(
+                Advice(f"{why}; the directions of both that tell {response.name!r}, a block a table", command)
+            )
+    return found
