@@ -398,12 +398,13 @@ def test_formulas_are_left_as_they_are_and_the_help_says_so(files):
 
 
 @pytest.mark.parametrize("method", ["joint", "stein"])
-def test_a_saved_reduction_refuses_gaps_as_its_fit_did(files, method):
+def test_a_reduction_of_columns_without_gaps_refuses_them(files, method):
     run(*REDUCE, "--method", method, "--save", "m.skops")
     table = pd.read_csv("reduce.csv")
     table.loc[3, "b"] = np.nan
     table.to_csv("reduce.csv", index=False)
-    assert "missing values in X in 1 column(s): 'b' (1)" in run(*REDUCE, "--method", method, ok=False).stderr
+    done = run("apply", "m.skops", "reduce.csv", "--out", "e.csv", ok=False)
+    assert "missing values in X in 1 column(s): 'b' (1)" in done.stderr
     with pytest.raises(ValueError, match="NaN"):
         load("m.skops").transform(table[list("abcd")])
 

@@ -175,8 +175,8 @@ def test_what_is_advised_runs_as_it_stands(odd):
     assert fill[-4:] == ["--na", "170.0", "--encoding", "latin-1"]
     assert "cylinders=nominal" in fill
     assert {"price", "bought", "town"} < set(fill)
-    assert reduce[:4] == ["reduce", "filled.csv", "--response", "class"]
-    assert "--encoding" not in reduce
+    assert reduce[:4] == ["reduce", "odd.csv", "--response", "class"]
+    assert reduce[-4:] == fill[-4:]
     for command in (fill, reduce):
         done = CliRunner().invoke(colspace, [*command, "--no-check"])
         assert done.exit_code == 0, done.output
@@ -184,7 +184,10 @@ def test_what_is_advised_runs_as_it_stands(odd):
     assert "numbers with signs, which are taken as text: 'price'; write them plainly" in text
     assert "dates that are taken as text: 'bought'; write them as in 2024-01-31" in text
     assert "numbers and some text: 'cylinders'; name the text with --na" in text
-    assert "then, on the filled table, the directions of the 2 columns of numbers" in text
+    assert (
+        "the directions of the 2 columns that tell 'class', or what else --response names; gaps are filled"
+        in text
+    )
 
 
 def test_a_table_without_gaps_is_reduced_as_it_is(odd):
@@ -250,6 +253,10 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
     second.assign(d=second["d"].where(second.index > 3)).to_csv("b.csv", index=False)
     advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
     assert advice["command"] == "colspace impute a.csv b.csv --id who --out filled.csv"
+    reduce = advised("a.csv", "b.csv")[1]
+    assert reduce == ["reduce", "a.csv", "b.csv", "--id", "who", "--response", "outcome"]
+    done = CliRunner().invoke(colspace, [*reduce, "--no-check", "-r", "1"])
+    assert done.exit_code == 0, done.output
     second.assign(who=[f"q{i}" for i in range(40)]).to_csv("b.csv", index=False)
     assert "a.csv b.csv" not in json.dumps(json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"])
 

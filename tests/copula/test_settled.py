@@ -1,12 +1,14 @@
 """Sweeps over the sites of rows: where they start, and when they end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from copula_tables import ordinal_table
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from colspace.copula import _covariance
+from colspace.copula import _covariance, _predict
 from colspace.copula._covariance import Normal, cells_of
 from colspace.copula._encode import distinct_values, known_rows, training_block
 from colspace.copula._estep import Factors, distance_left
@@ -76,6 +78,16 @@ def test_rows_settle_within_the_distance_that_ends_their_sweeps(made):
     assert 0 < np.abs(found.t - limit.t).max() < 2 * SETTLED
     assert np.abs(found.V - limit.V).max() < 2 * SETTLED
     assert np.abs(near.t - limit.t).max() < 1e-6
+
+
+def test_published_sweeps_end_near_their_fixed_point(made, monkeypatch):
+    X, model = made
+    known = known_rows(X, model.state.chain, model.columns, model.labels)
+    model = replace(model, method="paper")
+    found = row_laws(known, model).posterior
+    monkeypatch.setattr(_predict, "_PUBLISHED", 1e-12)
+    limit = row_laws(known, model).posterior
+    assert 0 < np.abs(found.t - limit.t).max() < 1e-3
 
 
 def test_rows_of_a_joint_law_settle_too(made, monkeypatch):

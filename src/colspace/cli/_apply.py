@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ._atoms_fit import beside
+from ._gaps import takes_gaps
 from ._join import read_tables
 from ._levels import indicators_among, indicators_of
 
@@ -131,7 +132,7 @@ def embed_large(model: Any, rows: Rows, target: str) -> int | None:
     sources = open_sources(rows.tables[0])
     check_encoding(sources, rows.encoding)
     stream = open_stream(sources, rows.marks, rows.encoding)
-    if stream is None or any(indicators_among(wanted, stream.names)):
+    if stream is None or takes_gaps(model) or any(indicators_among(wanted, stream.names)):
         return None
     from ._chunks import Streamed
 
@@ -149,7 +150,7 @@ def embed(model: Any, rows: Rows) -> Any:
     from ._table import refuse_unfit
 
     X, kept = rows.read()
-    refuse_unfit(X)
+    refuse_unfit(X, gaps=takes_gaps(model))
     embedding = np.asarray(model.transform(X if rows.header["columns"] is not None else X.to_numpy()))
     return beside(kept, dict(zip(model.get_feature_names_out(), embedding.T, strict=True)))
 

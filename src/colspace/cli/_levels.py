@@ -63,7 +63,7 @@ def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
 
 
 def words_note(words: Mapping[str, Sequence[str]]) -> str:
-    """What was done to columns of words.
+    """What is done to columns of words, empty where there are none.
 
     Examples
     --------
@@ -71,6 +71,8 @@ def words_note(words: Mapping[str, Sequence[str]]) -> str:
     >>> words_note({"us": ["us=yes"], "town": ["town=A", "town=B", "town=C"]})
     "columns of words are indicators of their levels: 'us' (us=yes), 'town' (3 levels)"
     """
+    if not words:
+        return ""
     shown = [f"{name!r} ({own[0] if len(own) == 1 else f'{len(own)} levels'})" for name, own in words.items()]
     return f"columns of words are indicators of their levels: {', '.join(shown)}"
 

@@ -41,18 +41,20 @@ def _facts(about: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     from ..report._reduction import reduction_report
+    from ._gaps import filled, takes_gaps
     from ._table import refuse_unfit
 
-    about = rows.about
+    about, holey = rows.about, takes_gaps(model)
     X, y = None, None
     if rows.tables:
         X, others = rows.read(more=about.get("responses", []))
-        refuse_unfit(X)
+        refuse_unfit(X, gaps=holey)
+        X = filled(model, X) if holey else X
         there = [name for name in about.get("responses", []) if name in others]
         if there and others[there].notna().all(axis=None):
             y = others[there[0]] if len(there) == 1 else others[there]
     return reduction_report(
-        model,
+        model.reducer_ if holey else model,
         X,
         y,
         quality=about.get("quality"),

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 _MOST = 200  # names that are listed
 
 
-def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], parts: Parts) -> str:
+def reduce_code(model: Any, joined: Joined, ids: Sequence[str], parts: Parts) -> str:
     """The fit of a reduction and its embedding; nothing where tables were renamed, streamed or have marks of gaps."""
+    from ._gaps import takes_gaps
+
+    holey = takes_gaps(model)
+    estimator = model.reducer if holey else model
     table, y, features = _table_code(joined, ids), parts.y, list(parts.X)
     if not table or len(features) > _MOST:
         return ""
@@ -26,9 +30,13 @@ def reduce_code(estimator: Any, joined: Joined, ids: Sequence[str], parts: Parts
 
         call = repr(clone(estimator).set_params(blocks="BLOCKS")).replace("'BLOCKS'", "blocks")
         blocks = f"blocks = {pformat(dict(estimator.blocks), width=100, compact=True, sort_dicts=False)}\n"
+    names = type(estimator).__name__
+    if holey:
+        names = f"CopulaImputer, HoleyReduction, {names}"
+        call = f"HoleyReduction({model.imputer!r}, {call}, random_state={model.random_state!r})"
     response = repr(_names(y)[0] if len(_names(y)) == 1 else _names(y))
     return (
-        f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
+        f"from colspace import {names}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
         f"y = table[{response}]\nX = table.drop(columns={[*others, *_names(y)]!r})\n{blocks}model = {call}\n"
         "embedding = model.fit(X, y).transform(X)\nprint(model.summary())"
     )
@@ -41,7 +49,8 @@ def _words_code(parts: Parts) -> str:
     words = pformat(dict(parts.words), width=100, compact=True, sort_dicts=False)
     return (
         f"words = {words}\nfor name, columns in words.items():\n    for column in columns:\n"
-        '        table[column] = (table[name] == column.removeprefix(f"{name}=")).astype(float)\n'
+        '        is_level = table[name] == column.removeprefix(f"{name}=")\n'
+        "        table[column] = is_level.astype(float).where(table[name].notna())\n"
     )
 
 

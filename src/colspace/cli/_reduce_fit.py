@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._gaps import fit_filled, gaps_note
 from ._levels import levels_of, words_note
 from ._say import note, step
 from ._words import warnings_on_stderr
@@ -30,12 +31,15 @@ class Task:
 
     def fit(
         self, estimator: Any, out: str | None, *, rank_test: bool, seed: int
-    ) -> tuple[Parts, Joined, Any, list[str]]:
-        """Fit, and write the embedding: the rows (of a large table a sample), the tables, the test of rank and warnings."""
+    ) -> tuple[Any, Parts, Joined, Any, list[str]]:
+        """Fit, and write the embedding: the model, the rows (of a large table a sample), the tables, the test of rank and notes.
+
+        The model is the estimator, or where columns have gaps one that fills them first.
+        """
         with warnings_on_stderr("Note"):
             stream = None if rank_test else self._stream(estimator)
         if stream is not None:
-            return self._fit_stream(stream, estimator, out, seed)
+            return estimator, *self._fit_stream(stream, estimator, out, seed)
         from ..io import write_table
         from ._join import read_tables
         from ._table import split_table
@@ -44,16 +48,20 @@ class Task:
             joined = read_tables(self.tables, self.ids, self.marks, self.encoding)
             choice = self._choose(list(joined.frame.columns))
         parts = split_table(joined.frame, choice, unlabelled=not hasattr(estimator, "blocks"))
-        if parts.words:
-            note(words_note(parts.words))
+        told = [text for text in (words_note(parts.words), gaps_note(joined.frame[choice.features])) if text]
+        for text in told:
+            note(text)
         if hasattr(estimator, "blocks"):
             self._set_blocks(estimator, joined.blocks(choice.features), choice.features, parts.words)
         with warnings_on_stderr("Warning") as notes, step("fitting"):
-            estimator.fit(parts.X, parts.y)
+            if parts.X.isna().any(axis=None):
+                model, parts = fit_filled(estimator, parts, seed)
+            else:
+                model = estimator.fit(parts.X, parts.y)
             test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
         if out is not None:
             write_table(parts.with_embedding(estimator), out)
-        return parts, joined, test, notes
+        return model, parts, joined, test, [*told, *notes]
 
     def _set_blocks(
         self,

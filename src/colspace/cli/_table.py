@@ -84,7 +84,7 @@ def choose_columns(
 def split_table(frame: Any, choice: Choice, *, unlabelled: bool = False) -> Parts:
     """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response.
 
-    Columns of words become indicators of their levels.
+    Columns of words become indicators of their levels; gaps stay.
     """
     from ._levels import with_indicators
 
@@ -92,21 +92,16 @@ def split_table(frame: Any, choice: Choice, *, unlabelled: bool = False) -> Part
     responses = frame[choice.responses]
     y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
     refuse_gaps(responses, "in the response", "drop those rows first", missing=not unlabelled)
-    _refuse_text(X)
-    _refuse_gaps(frame[choice.features])
+    refuse_unfit(X, gaps=True)
     return Parts(X, y, frame[choice.ids], responses, words=words)
 
 
-def refuse_unfit(X: Any) -> None:
-    """Refuse columns that a reduction cannot take."""
-    _refuse_text(X)
-    _refuse_gaps(X)
-
-
-def _refuse_gaps(X: Any) -> None:
-    refuse_gaps(
-        X, "in X", "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
-    )
+def refuse_unfit(X: Any, *, gaps: bool = False) -> None:
+    """Refuse columns that a reduction cannot take; ``gaps``: it can take gaps."""
+    if bad := text_columns(X):
+        raise ValueError(not_numbers(bad))
+    remedy = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
+    refuse_gaps(X, "in X", remedy, missing=not gaps)
 
 
 def text_columns(X: Any) -> list[str]:
@@ -120,11 +115,6 @@ def text_columns(X: Any) -> list[str]:
         odd = X[name][pd.to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
         examples.append(f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name))
     return examples
-
-
-def _refuse_text(X: Any) -> None:
-    if bad := text_columns(X):
-        raise ValueError(not_numbers(bad))
 
 
 def not_numbers(examples: Sequence[str]) -> str:

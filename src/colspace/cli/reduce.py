@@ -180,7 +180,9 @@ def command(**given: Any) -> None:
         *(asked.tables, asked.responses, asked.ids, asked.drop),
         *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
     )
-    parts, joined, test, notes = task.fit(estimator, asked.out, rank_test=asked.rank_test, seed=asked.seed)
+    model, parts, joined, test, notes = task.fit(
+        estimator, asked.out, rank_test=asked.rank_test, seed=asked.seed
+    )
     found = report_of(estimator, parts, test)
     if asked.check:
         from ._check import quality_of
@@ -188,9 +190,9 @@ def command(**given: Any) -> None:
         found["quality"] = quality_of(estimator, parts, getattr(estimator, "blocks", None), asked.seed)
     if asked.model is not None:
         about = about_of(found, joined.about(), asked.seed, notes, given_command())
-        save(estimator, asked.model, about=about)
+        save(model, asked.model, about=about)
     if asked.report is not None:
-        _write_page(estimator, parts, joined, found, notes, asked)
+        _write_page(model, estimator, parts, joined, found, notes, asked)
     write_json(found, asked.as_json)
     print_report(found, out=asked.out, model=asked.model, page=asked.report, as_json=asked.as_json)
 
@@ -221,7 +223,13 @@ def _estimator(asked: SimpleNamespace) -> Any:
 
 
 def _write_page(
-    estimator: Any, parts: Any, joined: Any, found: dict[str, Any], notes: list[str], asked: SimpleNamespace
+    model: Any,
+    estimator: Any,
+    parts: Any,
+    joined: Any,
+    found: dict[str, Any],
+    notes: list[str],
+    asked: SimpleNamespace,
 ) -> None:
     from ..report import write_report
     from ..report._reduction import reduction_report
@@ -239,7 +247,7 @@ def _write_page(
         rank_test=found.get("rank_test"),
         notes=notes,
         command=given_command(),
-        python="" if asked.marks else reduce_code(estimator, joined, asked.ids, parts),
+        python="" if asked.marks else reduce_code(model, joined, asked.ids, parts),
         seed=asked.seed,
     )
     write_report(page, asked.report)

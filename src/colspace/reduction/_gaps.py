@@ -40,7 +40,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
     imputer : estimator with ``fit`` and ``transform``, or None
         None is `colspace.CopulaImputer`. ``mean`` fills the gaps where the imputer has it, else ``transform``.
     reducer : estimator with ``components_`` and ``components_error_``, or None
-        None is `colspace.JointReduction(moments="all")`.
+        None is `colspace.JointReduction`.
     n_refits : int, default=5
         Groups of rows that the imputer is fitted without, for the errors.
     random_state : int, RandomState or None, default=None
@@ -106,7 +106,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         weights = weights_of(sample_weight)
         self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
-        self.reducer_ = JointReduction(moments="all") if self.reducer is None else clone(self.reducer)
+        self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
         self.imputer_.fit(X, **weights)
         self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
         self.missing_share_ = float(np.mean(gaps))

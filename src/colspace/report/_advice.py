@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
-from ._profile import Column, Profile
+from ._profile import FEW, Column, Profile
 
 FILLED = "filled.csv"
 _MANY = 50  # different words that a filled table may cost little
@@ -38,8 +38,7 @@ def advise(
     together = {part for advice in found for part in advice.command}
     alone = [table for table in profiles if table.path not in together]
     found += [advice for table in alone for advice in _table_advice(table)]
-    found = [replace(advice, command=[*advice.command, *options]) for advice in found]
-    return found + [advice for table in alone for advice in _filled_advice(table)]
+    return [replace(advice, command=[*advice.command, *options]) for advice in found]
 
 
 def _each(option: str, names: Sequence[str]) -> list[str]:
@@ -67,46 +66,44 @@ def _table_advice(table: Profile) -> list[Advice]:
         found.append(
             Advice(f"topics of {text[0]!r} that tell {response.name!r}, or what else --label names", command)
         )
-    if response is not None and not _holes(table, response):
-        found += _reduce_advice(table, response, table.path)
+    if response is not None:
+        found += _reduce_advice(table, response)
     return found
 
 
-def _filled_advice(table: Profile) -> list[Advice]:
-    """What fits a table when its gaps are filled."""
-    response = _response(table)
-    if response is None or not _holes(table, response):
-        return []
-    return [
-        replace(a, why=f"then, on the filled table, {a.why}") for a in _reduce_advice(table, response, FILLED)
-    ]
-
-
-def _holes(table: Profile, response: Column) -> bool:
-    """Whether columns that a reduction takes have gaps."""
-    taken = [response.name, *_numeric(table)]
-    return any(c.gaps for c in table.columns if c.name in taken)
-
-
 def _numeric(table: Profile) -> list[str]:
-    """Columns that a reduction takes."""
+    """Columns of numbers."""
     words = _worded(table)
     return [name for name in table.of("number", "whole", "levels", "yes/no") if name not in words]
 
 
-def _reduce_advice(table: Profile, response: Column, path: str) -> list[Advice]:
-    ids, numeric = table.of("id"), [name for name in _numeric(table) if name != response.name]
-    if len(numeric) < 2:
+def _taken(table: Profile) -> list[str]:
+    """Columns that a reduction takes: numbers, and words of few levels."""
+    words = _worded(table)
+    levels = {
+        c.name
+        for c in table.columns
+        if c.name in words
+        and c.kind in ("levels", "yes/no", "words")
+        and 2 <= c.distinct <= min(FEW, (table.rows - c.gaps) // 2)
+    }
+    numeric = set(_numeric(table))
+    return [c.name for c in table.columns if c.name in numeric | levels]
+
+
+def _reduce_advice(table: Profile, response: Column) -> list[Advice]:
+    ids, taken = table.of("id"), [name for name in _taken(table) if name != response.name]
+    if len(taken) < 2:
         return []
-    command = ["colspace", "reduce", path, "--response", response.name]
+    command = ["colspace", "reduce", table.path, "--response", response.name]
     codes = response.kind in ("levels", "yes/no") and response.name not in _worded(table)
     command += ["--labels"] if codes else []
-    left = [c.name for c in table.columns if c.name not in (*ids, *numeric, response.name)]
-    gone = table.of("empty") if path == FILLED else []
-    command += _each("--id", ids) + _each("--drop", [name for name in left if name not in gone])
-    command += _each("--block", _blocks(numeric))
-    why = f"the directions of the {len(numeric)} columns of numbers that tell {response.name!r}, or what else --response names"
-    return [Advice(why, command)]
+    command += _each("--id", ids)
+    command += _each("--drop", [c.name for c in table.columns if c.name not in (*ids, *taken, response.name)])
+    command += _each("--block", _blocks(taken))
+    gaps = any(c.gaps for c in table.columns if c.name in taken)
+    why = f"the directions of the {len(taken)} columns that tell {response.name!r}, or what else --response names"
+    return [Advice(f"{why}{'; gaps are filled on the way' if gaps else ''}", command)]
 
 
 def _worded(table: Profile) -> set[str]:
@@ -186,7 +183,7 @@ def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> li
         if any(p.gap_cells for p in group):
             command = ["colspace", "impute", *(p.path for p in group), "--id", key, "--out", "filled.csv"]
             found.append(Advice(f"{why}, and fill their gaps", command))
-        elif responses:
+        if responses:
             _, response = (named or responses[-1:])[0]
             command = [
                 "colspace",
@@ -198,7 +195,7 @@ def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> li
                 response.name,
             ]
             words = [
-                c.name for p in group for c in p.columns[1:] if c.name not in (*_numeric(p), response.name)
+                c.name for p in group for c in p.columns[1:] if c.name not in (*_taken(p), response.name)
             ]
             command += _each("--drop", [name for name in words if words.count(name) == 1])
             found.append(

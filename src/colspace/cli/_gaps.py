@@ -1,0 +1,63 @@
+"""Tables with gaps that are reduced: filled first, by a model that stays with the reduction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._table import Parts
+
+_ERRORS = ("components_error_", "loadings_error_", "expected_error_", "errors_note_")
+
+
+def fit_filled(estimator: Any, parts: Parts, seed: int) -> tuple[Any, Parts]:
+    """Fit a reduction on columns with gaps: what fills and embeds new rows, and the parts with their gaps filled.
+
+    The estimator ends fitted on the filled columns, with errors that know of the gaps.
+    """
+    from ..copula import CopulaImputer
+    from ..reduction import HoleyReduction
+
+    model = HoleyReduction(CopulaImputer(random_state=seed), estimator, random_state=seed)
+    model.fit(parts.X, parts.y)
+    vars(estimator).update(vars(model.reducer_))
+    vars(estimator).update({name: getattr(model, name) for name in _ERRORS if hasattr(estimator, name)})
+    model.reducer_ = estimator
+    return model, replace(parts, X=filled(model, parts.X))
+
+
+def gaps_note(X: Any) -> str:
+    """What is done to the gaps of columns, empty where there are none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._gaps import gaps_note
+    >>> gaps_note(pd.DataFrame({"a": [1.0, None], "b": [None, None]}))
+    '3 gaps in 2 columns are filled from the other columns, and count in the errors of the directions'
+    >>> gaps_note(pd.DataFrame({"a": [1.0, 2.0]}))
+    ''
+    """
+    counts = X.isna().sum()
+    total, columns = int(counts.sum()), int((counts > 0).sum())
+    if not total:
+        return ""
+    of = (
+        "1 gap in 1 column is"
+        if total == 1
+        else f"{total:,} gaps in {columns:,} column{'s' * (columns > 1)} are"
+    )
+    return f"{of} filled from the other columns, and count in the errors of the directions"
+
+
+def takes_gaps(model: Any) -> bool:
+    """Whether a fitted reduction fills gaps."""
+    return hasattr(model, "imputer_")
+
+
+def filled(model: Any, X: Any) -> Any:
+    """Columns as the reduction sees them."""
+    from ..reduction._gaps import filled_by
+
+    return filled_by(model.imputer_, X)

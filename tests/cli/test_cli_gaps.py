@@ -1,0 +1,114 @@
+"""``colspace reduce`` on tables with gaps, and what is saved of it on new rows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+import colspace.cli._gaps as gaps_room
+from colspace import CopulaImputer, HoleyReduction, JointReduction, load
+from colspace.cli._group import colspace
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(colspace, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Five numbers of two factors and a word, a tenth of them gone; y of two columns."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    t = rng.standard_normal((150, 2))
+    X = pd.DataFrame(
+        t @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((150, 5)), columns=list("abcde")
+    )
+    y = X["a"] - X["b"] + 0.1 * rng.standard_normal(150)
+    X["town"] = np.where(t[:, 0] > 0, "Oslo", "Rome")
+    X = X.mask(rng.random(X.shape) < 0.1)
+    X.insert(0, "who", [f"p{i}" for i in range(150)])
+    frame = X.assign(y=y)
+    frame.iloc[:120].to_csv("train.csv", index=False)
+    frame.iloc[120:].drop(columns="y").to_csv("new.csv", index=False)
+    return frame
+
+
+FIT = ("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "-r", "1")
+
+
+def columns_of(frame):
+    """What the command makes of the columns."""
+    found = frame[list("abcde")].copy()
+    found["town=Rome"] = (frame["town"] == "Rome").astype(float).where(frame["town"].notna())
+    return found
+
+
+def test_gaps_are_filled_with_a_note_and_new_rows_may_have_some(table):
+    train = table.iloc[:120]
+    done = run(*FIT, "--save", "m.skops", "--out", "e.csv")
+    X = columns_of(train)
+    count = int(X.isna().sum().sum())
+    assert f"Note: {count} gaps in 6 columns are filled from the other columns" in done.stderr
+    model = HoleyReduction(CopulaImputer(random_state=0), JointReduction(1, random_state=0), random_state=0)
+    model.fit(X, train["y"])
+    assert_allclose(pd.read_csv("e.csv").iloc[:, 1], model.transform(X)[:, 0], rtol=1e-9)
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "n.csv")
+    expected = model.transform(columns_of(table.iloc[120:]))[:, 0]
+    assert_allclose(pd.read_csv("n.csv").iloc[:, 1], expected, rtol=1e-9)
+    saved = load("m.skops")
+    assert_allclose(saved.components_error_, model.components_error_, rtol=1e-9)
+    assert_allclose(saved.reducer_.components_error_, model.components_error_, rtol=1e-9)
+    assert "gaps in 6 columns" in json.dumps(json.loads(run("info", "m.skops", "--json", "-").stdout))
+
+
+def test_infinite_cells_of_new_rows_are_refused(table):
+    run(*FIT, "--save", "m.skops")
+    table.iloc[120:].assign(a=np.inf).to_csv("new.csv", index=False)
+    told = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "n.csv", code=2).stderr
+    assert "infinite values in X in 1 column(s): 'a' (30)" in told
+
+
+def test_pages_of_the_fit_and_of_the_saved_model(table):
+    run(*FIT, "--save", "m.skops", "--report", "p.html")
+    text = Path("p.html").read_text()
+    assert (
+        "HoleyReduction(CopulaImputer(random_state=0), JointReduction(n_components=1, random_state=0)" in text
+    )
+    assert "are filled from the other columns" in text
+    for more in ((), ("new.csv",)):
+        run("report", "m.skops", *more, "--out", "q.html")
+
+
+def test_the_python_of_the_page_repeats_the_fit(table):
+    run(*FIT, "--out", "e.csv")
+    from colspace.cli._join import read_tables
+    from colspace.cli._python import reduce_code
+    from colspace.cli._table import Choice, split_table
+
+    joined = read_tables(["train.csv"], ["who"], [], None)
+    parts = split_table(joined.frame, Choice([*"abcde", "town"], ["y"], ["who"]))
+    model, parts = gaps_room.fit_filled(JointReduction(1, random_state=0), parts, 0)
+    found = {}
+    exec(reduce_code(model, joined, ["who"], parts).replace("print(", "str("), found)  # noqa: S102
+    assert_allclose(found["embedding"][:, 0], pd.read_csv("e.csv").iloc[:, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "more", [("--method", "stein"), ("--rank-test",), ("--block", "one=a:c", "--drop-rest")]
+)
+def test_other_options_take_gaps(table, more):
+    found = json.loads(run(*FIT, *more, "--json", "-").stdout)
+    assert found["n_components"] == 1
+    assert ("rank_test" in found) == ("--rank-test" in more)
+
+
+def test_quality_is_told_on_the_filled_columns(table):
+    found = json.loads(run(*FIT[:-3], "-r", "1", "--json", "-").stdout)
+    best = {row["method"]: row["score"] for row in found["quality"]["scores"]}
+    assert best["joint reduction"] > 0.6
