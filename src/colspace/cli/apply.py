@@ -93,7 +93,7 @@ def command(
       colspace apply survey.skops wave2.csv --out filled.csv --intervals
     """
     targets = targets_of(out, draws, intervals)
-    check_files([model, *tables], tables=[("--out", target) for target in targets])
+    check_files([model, *tables], out=targets)
     from ..io import info, load, write_table
     from ._apply import Rows, embed, embed_large, fill, kind_of, partners, predict
     from ._say import console, print_written

@@ -187,7 +187,7 @@ def command(**given: Any) -> None:
     names = [f"{name}{end}" for name in (first, "coefficients") for end in (".csv", ".png")]
     check_files(
         asked.tables,
-        models=[("--save", asked.model)],
+        model=asked.model,
         folder=asked.out,
         names=[*names, "rows.csv", "scores.json"],
         report=asked.report,

@@ -207,14 +207,9 @@ def command(**given: Any) -> None:
         "--predict": asked.new,
     }
     check_files(
-        list(paths.values()),
-        tables=[("--out", asked.out)],
-        models=[("--save", asked.model)],
-        report=asked.report,
-        as_json=asked.as_json,
+        list(paths.values()), out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json
     )
     from ..io import save, write_table
-    from ..pairs import link_matrix
     from ..pairs._features import check_features
     from ..pairs._similarity import check_new_similarities
     from ._say import note, step, write_json
@@ -222,15 +217,7 @@ def command(**given: Any) -> None:
     with warnings_on_stderr("Note"):
         sources = open_tables(paths, asked.ids, asked.marks, asked.encoding, asked.drop)
         A, B, wanted, metric = _sides(sources)
-        ends, scores = links_of(sources["--links"])
-        Y = link_matrix(
-            *ends,
-            scores,
-            left_ids=list(A.index),
-            right_ids=list(B.index),
-            unknown="drop" if asked.drop_unknown else "raise",
-            duplicates=asked.duplicates,
-        )
+        Y = _links(sources["--links"], A, B, asked)
     if wanted is not None and metric["left"] == "precomputed":  # before a long search
         check_new_similarities(wanted, "left", len(A), A.index)
     elif wanted is not None and not asked.impute:
@@ -247,11 +234,7 @@ def command(**given: Any) -> None:
         note("nothing that is left out has a link to be found, so the ranks are not judged")
     if asked.top > len(B):
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
-    ranked = estimator.rank(wanted, k=top, exclude_known=asked.exclude_known)
-    names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
-    fixed = ("rank", "score", "known", "probability")
-    if not any(name in fixed or name.startswith("Unnamed: ") for name in names.values()):
-        ranked = ranked.rename(columns=names)
+    ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
     about = _about(asked.links, A, metric, Y, target, quality, asked.seed)
     if asked.model is not None:
@@ -263,6 +246,29 @@ def command(**given: Any) -> None:
     count = len(A if wanted is None else wanted)
     files = {"partners": asked.out, "model": asked.model, "report": asked.report, "JSON": asked.as_json}
     print_report(estimator, Y, ranked, count, quality, top, files)
+
+
+def _links(source: Any, A: Any, B: Any, asked: SimpleNamespace) -> Any:
+    """The matrix of links between the rows of A and B."""
+    from ..pairs import link_matrix
+
+    ends, scores = links_of(source)
+    return link_matrix(
+        *ends,
+        scores,
+        left_ids=list(A.index),
+        right_ids=list(B.index),
+        unknown="drop" if asked.drop_unknown else "raise",
+        duplicates=asked.duplicates,
+    )
+
+
+def _named(ranked: Any, A: Any, B: Any) -> Any:
+    """The ranks, with columns called as those of ids are, where that leaves every name once."""
+    names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
+    fixed = ("rank", "score", "known", "probability")
+    taken = any(name in fixed or name.startswith("Unnamed: ") for name in names.values())
+    return ranked if taken else ranked.rename(columns=names)
 
 
 def _write_page(

@@ -164,13 +164,7 @@ def command(**given: Any) -> None:
     asked = SimpleNamespace(**given)
     _check_method(asked.method, asked.blocks, asked.components)
     _check_uses(asked)
-    check_files(
-        asked.tables,
-        tables=[("--out", asked.out)],
-        models=[("--save", asked.model)],
-        report=asked.report,
-        as_json=asked.as_json,
-    )
+    check_files(asked.tables, out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json)
     from ..io import save
     from ._report import about_of, print_report, report_of
     from ._say import write_json
