@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -22,11 +19,12 @@ from ._options import (
     encoding_option,
     id_option,
     na_option,
+    option,
     out_option,
     result_options,
     tables_argument,
 )
-from ._words import in_options, warnings_on_stderr
+from ._words import phrased, warnings_on_stderr
 
 _DROP = {
     "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
@@ -54,38 +52,15 @@ _PHRASES = (
 )
 
 
-def _words(text: str) -> str:
-    """A message of the library in the words of this command."""
-    for pattern, option in _PHRASES:
-        text = re.sub(pattern, option, text)
-    return in_options(text)
-
-
-@contextmanager
-def _warnings_in_words() -> Iterator[list[str]]:
-    told: list[str] = []
-    with warnings_on_stderr("Warning"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield told
-    with warnings_on_stderr("Warning") as lines:
-        for each in caught:
-            warnings.warn(_words(str(each.message)), each.category, stacklevel=2)
-    told += lines
+_words = phrased(_PHRASES)
 
 
 @click.command("impute")
 @tables_argument
 @out_option("the filled table", required=True)
 @click.option("--intervals", is_flag=True, help="Add COLUMN__lower and COLUMN__upper for columns with gaps.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
-@click.option(
-    "-r",
-    "--rank",
-    type=NumberOr(int, "auto"),
-    default="auto",
-    show_default=True,
-    help="Number of latent factors.",
-)
+@option("--level", float, 0.95, "Probability of the intervals.")
+@option("-r --rank", NumberOr(int, "auto"), "auto", "Number of latent factors.")
 @click.option(
     "-k",
     "--kinds",
@@ -96,13 +71,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
     "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
 )
 @na_option
-@click.option(
-    "--method",
-    type=click.Choice(["ep", "paper"]),
-    default="ep",
-    show_default=True,
-    help="Expectation propagation, or the published EM.",
-)
+@option("--method", ["ep", "paper"], "ep", "Expectation propagation, or the published EM.")
 @id_option("Column that is neither used nor filled but kept as it is")
 @drop_option
 @click.option("--clip", is_flag=True, help="Keep filled numbers inside the observed range.")
@@ -112,9 +81,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
     metavar="N",
     help="Write N tables of random draws, OUT-1 to OUT-N, for multiple imputation.",
 )
-@click.option(
-    "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
-)
+@option("--max-iter", click.IntRange(1), 200, "Iterations at most.")
 @check_option(
     "How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample"
 )
@@ -153,7 +120,7 @@ def command(**given: Any) -> None:
         note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
         return
     imputer = _imputer(asked, kinds)
-    with _warnings_in_words() as notes, step("fitting"):
+    with warnings_on_stderr("Warning", _words) as notes, step("fitting"):
         imputer.fit(X).set_params(verbose=False)
     used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
     whole = imputer.transform(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +18,13 @@ from ._options import (
     drop_option,
     encoding_option,
     na_option,
+    option,
     out_option,
     result_options,
 )
 from ._pairs_say import print_report, settings_of
 from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
-from ._words import in_options, warnings_on_stderr
+from ._words import phrased, warnings_on_stderr
 
 _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
@@ -63,10 +63,7 @@ _PHRASES = (
 )
 
 
-def _words(text: str) -> str:
-    for pattern, option in _PHRASES:
-        text = re.sub(pattern, option, text)
-    return in_options(text)
+_words = phrased(_PHRASES)
 
 
 class _Widths(ParamType):
@@ -113,7 +110,7 @@ class _Widths(ParamType):
     help="What is tuned for: partners of left or right entities without links, of two such, or further links.  "
     "[default: new-left with --predict, else entries]",
 )
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Partners of each entity.")
+@option("--top", click.IntRange(1), 20, "Partners of each entity.")
 @click.option("--exclude-known", is_flag=True, help="Leave out pairs that are in --links.")
 @click.option(
     "--probability", is_flag=True, help="Add probabilities of a link, calibrated on held-out pairs."
@@ -129,12 +126,11 @@ class _Widths(ParamType):
 @drop_option
 @na_option
 @out_option("them", required=True)
-@click.option(
+@option(
     "--method",
-    type=click.Choice(["ridge", "joint"]),
-    default="ridge",
-    show_default=True,
-    help="Kernel ridge regression, or joint reduction and kernel regression.",
+    ["ridge", "joint"],
+    "ridge",
+    "Kernel ridge regression, or joint reduction and kernel regression.",
 )
 @click.option(
     "-r",
@@ -142,44 +138,29 @@ class _Widths(ParamType):
     type=click.IntRange(1),
     help="Directions per side.  [default: found by ridge; 10, or the number of features, by joint]",
 )
-@click.option(
+@option(
     "--reduction",
-    type=click.Choice(["auto", "none", "joint", "pca", "phd", "cphd", "sols"]),
-    default="auto",
-    show_default=True,
-    help="How coordinates are found, if at all.",
+    ["auto", "none", "joint", "pca", "phd", "cphd", "sols"],
+    "auto",
+    "How coordinates are found, if at all.",
 )
-@click.option(
+@option(
     "--bandwidth",
-    type=_Widths(),
-    default="auto",
-    show_default=True,
-    help="Kernel widths, left and right, relative to the median distance; auto tunes.",
+    _Widths(),
+    "auto",
+    "Kernel widths, left and right, relative to the median distance; auto tunes.",
 )
-@click.option(
-    "--alpha",
-    type=_Widths(),
-    default="auto",
-    show_default=True,
-    help="Ridges, left and right; auto tunes.",
-)
-@click.option(
+@option("--alpha", _Widths(), "auto", "Ridges, left and right; auto tunes.")
+@option(
     "--shrinkage",
-    type=NumberOr(float, "auto"),
-    default="auto",
-    show_default=True,
-    help="Weight of the identity in the correlations of the features; auto tunes.",
+    NumberOr(float, "auto"),
+    "auto",
+    "Weight of the identity in the correlations of the features; auto tunes.",
 )
 @click.option("--impute", is_flag=True, help="Fill gaps in features.")
 @click.option("--observed", is_flag=True, help="Pairs that are not in --links are unknown instead of zero.")
 @click.option("--drop-unknown", is_flag=True, help="Leave out links with ids that no table has.")
-@click.option(
-    "--duplicates",
-    type=click.Choice(["raise", "sum", "max", "mean"]),
-    default="raise",
-    show_default=True,
-    help="What to do with links that stand twice.",
-)
+@option("--duplicates", ["raise", "sum", "max", "mean"], "raise", "What to do with links that stand twice.")
 @check_option("How good the ranks are on entities or links left out, beside rivals")
 @result_options("the folds")
 @encoding_option
