@@ -312,7 +312,8 @@ def test_draws_of_words(files, frame):
     ("arguments", "message"),
     [
         (["none.csv", "-o", "f.csv"], "none.csv does not exist"),
-        (["t.xlsx", "-o", "f.csv"], "unknown kind of table"),
+        (["t.xlsx", "-o", "f.csv"], "or be - for CSV; save the sheet as CSV"),
+        (["t.sas", "-o", "f.csv"], "unknown kind of table"),
         (["t.csv", "-o", "f.xlsx"], "unknown kind of table"),
         (["t.csv", "-o", "no/f.csv"], "make the directory first"),
         (["t.csv", "-o", "t.csv"], "is the table itself, which is never overwritten"),

@@ -13,22 +13,22 @@ def check_files(
     *,
     report: str | None = None,
     as_json: str | None = None,
-    tables: Iterable[tuple[str, str | Path | None]] = (),
-    models: Iterable[tuple[str, str | Path | None]] = (),
+    out: Iterable[str | None] = (),
+    model: str | Path | None = None,
     folder: Path | None = None,
     names: Iterable[str] = (),
 ) -> None:
     """Refuse inputs that are not there, and outputs that could not be written, or that are an input or another output.
 
-    ``tables`` and ``models`` are pairs of an option and the path given with it; ``folder`` is the directory of --out, to be made
-    if it is missing, and ``names`` are the files written in it.
+    ``out`` are the tables of --out and ``model`` the file of --save; ``folder`` is the directory of --out, to be made if it is
+    missing, and ``names`` are the files written in it.
     """
     from ..io import check_model_target, check_table_target
     from ..io._files import check_apart, check_directory, check_target
     from ..io._source import parts_of
 
-    given, tables, models = [path for path in inputs if path is not None], list(tables), list(models)
-    if as_json == "-" and any(path == "-" for _, path in tables):
+    given, tables = ([path for path in paths if path is not None] for paths in (inputs, out))
+    if as_json == "-" and "-" in tables:
         msg = "--json - and --out - both write to standard output; choose one"
         raise click.UsageError(msg)
     if report is not None:
@@ -38,23 +38,19 @@ def check_files(
     if folder is not None:
         check_directory(folder)
     inside = [("--out", folder / name) for name in names] if folder is not None else []
-    outputs = [*tables, *models, *inside, ("--report", report), ("--json", as_json)]
+    outputs: list[tuple[str, str | Path | None]] = [("--out", path) for path in tables]
+    outputs += [("--save", model), *inside, ("--report", report), ("--json", as_json)]
     check_apart([str(part) for path in given for part in parts_of(path)], outputs)
     _check_outside(given, outputs)
-    for _, path in tables:
-        if path is not None:
-            check_table_target(path)
-    for _, path in models:
-        if path is not None:
-            new = (
-                folder is not None
-                and not folder.exists()
-                and Path(path).absolute().parent == folder.absolute()
-            )
-            check_model_target(Path(path).name if new else path)  # the directory is made later
-    for _, path in inside:
-        if path.parent.exists():
-            check_target(path)
+    for path in tables:
+        check_table_target(path)
+    if model is not None:
+        inner = folder is not None and Path(model).absolute().parent == folder.absolute()
+        made = folder is None or folder.exists()
+        check_model_target(model if made or not inner else Path(model).name)  # the directory is made later
+    for _, file in inside:
+        if file.parent.exists():
+            check_target(file)
 
 
 def _check_outside(inputs: Iterable[str], outputs: Iterable[tuple[str, str | Path | None]]) -> None:

@@ -44,6 +44,12 @@ def distinct(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
     return given
 
 
+def option(names: str, of: Any, default: Any, text: str) -> Decorator:
+    """An option whose default its help shows: names with spaces between, a type or the words to choose among, a default, a help."""
+    kind = click.Choice(of) if isinstance(of, list) else of
+    return click.option(*names.split(), type=kind, default=default, show_default=True, help=text)
+
+
 # ---------------------------------------------------------------------- tables in
 
 tables_argument = click.argument("tables", nargs=-1, required=True, metavar="TABLE...")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -71,6 +71,17 @@ def in_options(text: str) -> str:
 
 def _value(text: str) -> str:
     return "none" if text == "None" else re.sub(r"[()'\s]", "", text).rstrip(",")
+
+
+def phrased(phrases: Iterable[tuple[str, str | Callable[[re.Match[str]], str]]]) -> Callable[[str], str]:
+    """What puts a message of the library in the words of a command: patterns of its own and what stands for them, then all options."""
+
+    def words(text: str) -> str:
+        for pattern, instead in phrases:
+            text = re.sub(pattern, instead, text)
+        return in_options(text)
+
+    return words
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from ._options import (
     encoding_option,
     id_option,
     na_option,
+    option,
     out_option,
     quiet_option,
     seed_option,
@@ -52,18 +53,14 @@ _RESULT = {
 @click.option(
     "--intervals", is_flag=True, help="Imputer: add COLUMN__lower and COLUMN__upper for columns with gaps."
 )
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Imputer: probability of the intervals."
-)
+@option("--level", float, 0.95, "Imputer: probability of the intervals.")
 @click.option(
     "--draws",
     type=click.IntRange(1),
     metavar="N",
     help="Imputer: write N tables of random draws, OUT-1 to OUT-N.",
 )
-@click.option(
-    "--top", type=click.IntRange(1), default=20, show_default=True, help="Pairs: partners of each entity."
-)
+@option("--top", click.IntRange(1), 20, "Pairs: partners of each entity.")
 @seed_option("the draws")
 @quiet_option
 @encoding_option
@@ -93,7 +90,7 @@ def command(
       colspace apply survey.skops wave2.csv --out filled.csv --intervals
     """
     targets = targets_of(out, draws, intervals)
-    check_files([model, *tables], tables=[("--out", target) for target in targets])
+    check_files([model, *tables], out=targets)
     from ..io import info, load, write_table
     from ._apply import Rows, embed, embed_large, fill, kind_of, partners, predict
     from ._say import console, print_written
@@ -133,7 +130,7 @@ def _check_options(kind: str, model: str) -> None:
     from click.core import ParameterSource
 
     ctx = click.get_current_context()
-    for name, (option, of) in _ONLY.items():
+    for name, (flag, of) in _ONLY.items():
         if of != kind and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            msg = f"{option} is of a model that {_WHAT[of]}, and {model} {_WHAT[kind]}"
+            msg = f"{flag} is of a model that {_WHAT[of]}, and {model} {_WHAT[kind]}"
             raise click.UsageError(msg)

@@ -20,11 +20,12 @@ from ._options import (
     encoding_option,
     id_option,
     na_option,
+    option,
     result_options,
     tables_argument,
 )
 from ._say import console, note, step, write_json
-from ._words import in_options, warnings_on_stderr
+from ._words import phrased, warnings_on_stderr
 
 _PHRASES = (
     (r"drop the sign constraint \(positive=False\)", "drop the sign constraint with --free"),
@@ -44,11 +45,7 @@ _PHRASES = (
 )
 
 
-def _words(text: str) -> str:
-    """A message of the library in the words of this command."""
-    for pattern, option in _PHRASES:
-        text = re.sub(pattern, option, text)
-    return in_options(text)
+_words = phrased(_PHRASES)
 
 
 def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[int, int] | None:
@@ -85,76 +82,46 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 @drop_option
 @id_option("Column that is not used but carried into rows.csv")
 @na_option
-@click.option(
-    "-r", "--components", type=click.IntRange(1), default=20, show_default=True, help="Number of atoms."
-)
+@option("-r --components", click.IntRange(1), 20, "Number of atoms.")
 @click.option(
     "--xi",
     type=NumberOr(float, "auto", "topics"),
     show_default="topics with --text, else auto",
     help="Weight of the reconstruction against that of the labels; auto lets both count alike, topics is ten times that.",
 )
-@click.option(
-    "--model",
-    "kind",
-    type=click.Choice(["filter", "feature"]),
-    default="filter",
-    show_default=True,
-    help="Predict from the row filtered by the atoms, or from its code.",
+@option(
+    "--model kind",
+    ["filter", "feature"],
+    "filter",
+    "Predict from the row filtered by the atoms, or from its code.",
 )
 @click.option("--free", is_flag=True, help="Atoms and codes of any sign; nonnegative otherwise.")
-@click.option(
-    "--l1", type=click.FloatRange(0), default=0.0, show_default=True, help="Penalty that makes codes sparse."
-)
-@click.option(
+@option("--l1", click.FloatRange(0), 0.0, "Penalty that makes codes sparse.")
+@option(
     "--threshold",
-    type=NumberOr(float, "youden", "f1"),
-    default="0.5",
-    show_default=True,
-    help="Two classes: probability from which the second is predicted, or how to choose it.",
+    NumberOr(float, "youden", "f1"),
+    "0.5",
+    "Two classes: probability from which the second is predicted, or how to choose it.",
 )
-@click.option(
-    "--class-weight",
-    type=click.Choice(["none", "balanced"]),
-    default="none",
-    show_default=True,
-    help="balanced: every class weighs alike.",
-)
+@option("--class-weight", ["none", "balanced"], "none", "balanced: every class weighs alike.")
 @click.option(
     "--image-shape", callback=_image_shape, metavar="28x28", help="Rows are images: draw the atoms as such."
 )
-@click.option(
-    "--words",
-    type=click.IntRange(1),
-    default=2500,
-    show_default=True,
-    help="Words to keep, the most frequent.",
+@option("--words", click.IntRange(1), 2500, "Words to keep, the most frequent.")
+@option("--stop-words", ["english", "none"], "english", "Words to leave out.")
+@option(
+    "--test share",
+    click.FloatRange(0, 0.9),
+    0.2,
+    "Share of rows held out for the scores, equal texts together; 0 fits all rows.",
 )
-@click.option(
-    "--stop-words",
-    type=click.Choice(["english", "none"]),
-    default="english",
-    show_default=True,
-    help="Words to leave out.",
-)
-@click.option(
-    "--test",
-    "share",
-    type=click.FloatRange(0, 0.9),
-    default=0.2,
-    show_default=True,
-    help="Share of rows held out for the scores, equal texts together; 0 fits all rows.",
-)
-@click.option(
+@option(
     "--bootstraps",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Fits to rows drawn with replacement, which tell how stable each atom is.",
+    click.IntRange(0),
+    0,
+    "Fits to rows drawn with replacement, which tell how stable each atom is.",
 )
-@click.option(
-    "--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Iterations at most."
-)
+@option("--max-iter", click.IntRange(1), 1000, "Iterations at most.")
 @click.option(
     "-o",
     "--out",
@@ -187,7 +154,7 @@ def command(**given: Any) -> None:
     names = [f"{name}{end}" for name in (first, "coefficients") for end in (".csv", ".png")]
     check_files(
         asked.tables,
-        models=[("--save", asked.model)],
+        model=asked.model,
         folder=asked.out,
         names=[*names, "rows.csv", "scores.json"],
         report=asked.report,
@@ -336,9 +303,9 @@ def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
     if texts and image_shape is not None:
         msg = "--image-shape draws rows of pixels, and --text makes atoms of words; choose one"
         raise click.UsageError(msg)
-    for name, option in (("words", "--words"), ("stop_words", "--stop-words")):
+    for name, flag in (("words", "--words"), ("stop_words", "--stop-words")):
         if not texts and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            msg = f"{option} is about words, so it needs --text"
+            msg = f"{flag} is about words, so it needs --text"
             raise click.UsageError(msg)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import click
@@ -22,11 +19,12 @@ from ._options import (
     encoding_option,
     id_option,
     na_option,
+    option,
     out_option,
     result_options,
     tables_argument,
 )
-from ._words import in_options, warnings_on_stderr
+from ._words import phrased, warnings_on_stderr
 
 _DROP = {
     "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
@@ -54,38 +52,15 @@ _PHRASES = (
 )
 
 
-def _words(text: str) -> str:
-    """A message of the library in the words of this command."""
-    for pattern, option in _PHRASES:
-        text = re.sub(pattern, option, text)
-    return in_options(text)
-
-
-@contextmanager
-def _warnings_in_words() -> Iterator[list[str]]:
-    told: list[str] = []
-    with warnings_on_stderr("Warning"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield told
-    with warnings_on_stderr("Warning") as lines:
-        for each in caught:
-            warnings.warn(_words(str(each.message)), each.category, stacklevel=2)
-    told += lines
+_words = phrased(_PHRASES)
 
 
 @click.command("impute")
 @tables_argument
 @out_option("the filled table", required=True)
 @click.option("--intervals", is_flag=True, help="Add COLUMN__lower and COLUMN__upper for columns with gaps.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
-@click.option(
-    "-r",
-    "--rank",
-    type=NumberOr(int, "auto"),
-    default="auto",
-    show_default=True,
-    help="Number of latent factors.",
-)
+@option("--level", float, 0.95, "Probability of the intervals.")
+@option("-r --rank", NumberOr(int, "auto"), "auto", "Number of latent factors.")
 @click.option(
     "-k",
     "--kinds",
@@ -96,13 +71,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
     "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
 )
 @na_option
-@click.option(
-    "--method",
-    type=click.Choice(["ep", "paper"]),
-    default="ep",
-    show_default=True,
-    help="Expectation propagation, or the published EM.",
-)
+@option("--method", ["ep", "paper"], "ep", "Expectation propagation, or the published EM.")
 @id_option("Column that is neither used nor filled but kept as it is")
 @drop_option
 @click.option("--clip", is_flag=True, help="Keep filled numbers inside the observed range.")
@@ -112,9 +81,7 @@ def _warnings_in_words() -> Iterator[list[str]]:
     metavar="N",
     help="Write N tables of random draws, OUT-1 to OUT-N, for multiple imputation.",
 )
-@click.option(
-    "--max-iter", type=click.IntRange(1), default=200, show_default=True, help="Iterations at most."
-)
+@option("--max-iter", click.IntRange(1), 200, "Iterations at most.")
 @check_option(
     "How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample"
 )
@@ -137,17 +104,8 @@ def command(**given: Any) -> None:
     """
     asked = SimpleNamespace(**given)
     targets = targets_of(asked.out, asked.draws, asked.intervals)
-    check_files(
-        asked.tables,
-        tables=[("--out", target) for target in targets],
-        models=[("--save", asked.model)],
-        report=asked.report,
-        as_json=asked.as_json,
-    )
-    from ..copula import CopulaImputer
+    check_files(asked.tables, out=targets, model=asked.model, report=asked.report, as_json=asked.as_json)
     from ..copula._checks import check_share
-    from ..io import write_table
-    from ._cells import as_written
     from ._say import note, step, write_json
 
     check_share("level", asked.level)
@@ -157,41 +115,24 @@ def command(**given: Any) -> None:
     for clash in [name for name in ends if name in cells.values]:
         msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
         raise ValueError(msg)
-    as_text = as_written(targets[0])
     if not with_gaps and not any((asked.model, asked.report, asked.as_json)):
-        for target in targets:
-            write_table(cells.filled(X, as_text=as_text), target)
+        _write(cells, [X] * len(targets), targets)
         note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
         return
-    imputer = CopulaImputer(
-        asked.rank,
-        method=asked.method,
-        kinds=kinds or "auto",
-        clip=asked.clip,
-        max_iter=asked.max_iter,
-        random_state=asked.seed,
-        n_jobs=-1,
-        verbose=not asked.quiet,
-    )
-    with _warnings_in_words() as notes, step("fitting"):
+    imputer = _imputer(asked, kinds)
+    with warnings_on_stderr("Warning", _words) as notes, step("fitting"):
         imputer.fit(X).set_params(verbose=False)
     used = [name for name, kind in zip(X, imputer.kinds_, strict=True) if kind != "id"]
     whole = imputer.transform(X)
     part = X if asked.intervals or asked.report is not None else some_rows(X, asked.seed)
     lower, upper = imputer.interval(part, asked.level)
     if asked.draws is None:
-        filled = cells.filled(whole[used], as_text=as_text)
-        for name in [name for name in with_gaps if name in used] if asked.intervals else ():
-            for end, bound in (("lower", lower), ("upper", upper)):
-                filled[f"{name}__{end}"] = cells.column(name, bound[name], as_text=as_text)
-        write_table(filled, targets[0])
+        shown = [name for name in with_gaps if name in used] if asked.intervals else []
+        _write(cells, [whole[used]], targets, {name: (lower[name], upper[name]) for name in shown})
     else:
         with step("drawing", asked.draws) as advance:
-            for target, drawn in zip(
-                targets, imputer.sample(X, asked.draws, random_state=asked.seed), strict=True
-            ):
-                write_table(cells.filled(drawn[used], as_text=as_text), target)
-                advance()
+            drawn = imputer.sample(X, asked.draws, random_state=asked.seed)
+            _write(cells, (table[used] for table in drawn), targets, advance=advance)
     summary = summary_of(imputer, X, part, lower, upper, asked.level)
     if asked.check:
         from ..quality import check_imputation
@@ -208,6 +149,44 @@ def command(**given: Any) -> None:
         _write_page(imputer, X, joined, summary, (whole, lower, upper), notes, asked)
     write_json(summary, asked.as_json)
     print_summary(summary, targets, {"model": asked.model, "report": asked.report, "JSON": asked.as_json})
+
+
+def _imputer(asked: SimpleNamespace, kinds: dict[str, Any]) -> Any:
+    """The imputer that the options describe."""
+    from ..copula import CopulaImputer
+
+    return CopulaImputer(
+        asked.rank,
+        method=asked.method,
+        kinds=kinds or "auto",
+        clip=asked.clip,
+        max_iter=asked.max_iter,
+        random_state=asked.seed,
+        n_jobs=-1,
+        verbose=not asked.quiet,
+    )
+
+
+def _write(
+    cells: Any,
+    tables: Iterable[Any],
+    targets: Sequence[str],
+    bounds: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
+    advance: Callable[[], None] | None = None,
+) -> None:
+    """Write each table to its target, cells that are there as they stood, with the ends of intervals of some columns."""
+    from ..io import write_table
+    from ._cells import as_written
+
+    as_text = as_written(targets[0])
+    for target, table in zip(targets, tables, strict=True):
+        filled = cells.filled(table, as_text=as_text)
+        for name, ends in bounds.items():
+            for end, bound in zip(("lower", "upper"), ends, strict=True):
+                filled[f"{name}__{end}"] = cells.column(name, bound, as_text=as_text)
+        write_table(filled, target)
+        if advance is not None:
+            advance()
 
 
 def _read(asked: SimpleNamespace) -> tuple[Any, Any, Any, dict[str, Any]]:

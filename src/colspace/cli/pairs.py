@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +18,13 @@ from ._options import (
     drop_option,
     encoding_option,
     na_option,
+    option,
     out_option,
     result_options,
 )
 from ._pairs_say import print_report, settings_of
 from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
-from ._words import in_options, warnings_on_stderr
+from ._words import phrased, warnings_on_stderr
 
 _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
@@ -63,10 +63,7 @@ _PHRASES = (
 )
 
 
-def _words(text: str) -> str:
-    for pattern, option in _PHRASES:
-        text = re.sub(pattern, option, text)
-    return in_options(text)
+_words = phrased(_PHRASES)
 
 
 class _Widths(ParamType):
@@ -113,7 +110,7 @@ class _Widths(ParamType):
     help="What is tuned for: partners of left or right entities without links, of two such, or further links.  "
     "[default: new-left with --predict, else entries]",
 )
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Partners of each entity.")
+@option("--top", click.IntRange(1), 20, "Partners of each entity.")
 @click.option("--exclude-known", is_flag=True, help="Leave out pairs that are in --links.")
 @click.option(
     "--probability", is_flag=True, help="Add probabilities of a link, calibrated on held-out pairs."
@@ -129,12 +126,11 @@ class _Widths(ParamType):
 @drop_option
 @na_option
 @out_option("them", required=True)
-@click.option(
+@option(
     "--method",
-    type=click.Choice(["ridge", "joint"]),
-    default="ridge",
-    show_default=True,
-    help="Kernel ridge regression, or joint reduction and kernel regression.",
+    ["ridge", "joint"],
+    "ridge",
+    "Kernel ridge regression, or joint reduction and kernel regression.",
 )
 @click.option(
     "-r",
@@ -142,44 +138,29 @@ class _Widths(ParamType):
     type=click.IntRange(1),
     help="Directions per side.  [default: found by ridge; 10, or the number of features, by joint]",
 )
-@click.option(
+@option(
     "--reduction",
-    type=click.Choice(["auto", "none", "joint", "pca", "phd", "cphd", "sols"]),
-    default="auto",
-    show_default=True,
-    help="How coordinates are found, if at all.",
+    ["auto", "none", "joint", "pca", "phd", "cphd", "sols"],
+    "auto",
+    "How coordinates are found, if at all.",
 )
-@click.option(
+@option(
     "--bandwidth",
-    type=_Widths(),
-    default="auto",
-    show_default=True,
-    help="Kernel widths, left and right, relative to the median distance; auto tunes.",
+    _Widths(),
+    "auto",
+    "Kernel widths, left and right, relative to the median distance; auto tunes.",
 )
-@click.option(
-    "--alpha",
-    type=_Widths(),
-    default="auto",
-    show_default=True,
-    help="Ridges, left and right; auto tunes.",
-)
-@click.option(
+@option("--alpha", _Widths(), "auto", "Ridges, left and right; auto tunes.")
+@option(
     "--shrinkage",
-    type=NumberOr(float, "auto"),
-    default="auto",
-    show_default=True,
-    help="Weight of the identity in the correlations of the features; auto tunes.",
+    NumberOr(float, "auto"),
+    "auto",
+    "Weight of the identity in the correlations of the features; auto tunes.",
 )
 @click.option("--impute", is_flag=True, help="Fill gaps in features.")
 @click.option("--observed", is_flag=True, help="Pairs that are not in --links are unknown instead of zero.")
 @click.option("--drop-unknown", is_flag=True, help="Leave out links with ids that no table has.")
-@click.option(
-    "--duplicates",
-    type=click.Choice(["raise", "sum", "max", "mean"]),
-    default="raise",
-    show_default=True,
-    help="What to do with links that stand twice.",
-)
+@option("--duplicates", ["raise", "sum", "max", "mean"], "raise", "What to do with links that stand twice.")
 @check_option("How good the ranks are on entities or links left out, beside rivals")
 @result_options("the folds")
 @encoding_option
@@ -207,14 +188,9 @@ def command(**given: Any) -> None:
         "--predict": asked.new,
     }
     check_files(
-        list(paths.values()),
-        tables=[("--out", asked.out)],
-        models=[("--save", asked.model)],
-        report=asked.report,
-        as_json=asked.as_json,
+        list(paths.values()), out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json
     )
     from ..io import save, write_table
-    from ..pairs import link_matrix
     from ..pairs._features import check_features
     from ..pairs._similarity import check_new_similarities
     from ._say import note, step, write_json
@@ -222,15 +198,7 @@ def command(**given: Any) -> None:
     with warnings_on_stderr("Note"):
         sources = open_tables(paths, asked.ids, asked.marks, asked.encoding, asked.drop)
         A, B, wanted, metric = _sides(sources)
-        ends, scores = links_of(sources["--links"])
-        Y = link_matrix(
-            *ends,
-            scores,
-            left_ids=list(A.index),
-            right_ids=list(B.index),
-            unknown="drop" if asked.drop_unknown else "raise",
-            duplicates=asked.duplicates,
-        )
+        Y = _links(sources["--links"], A, B, asked)
     if wanted is not None and metric["left"] == "precomputed":  # before a long search
         check_new_similarities(wanted, "left", len(A), A.index)
     elif wanted is not None and not asked.impute:
@@ -247,11 +215,7 @@ def command(**given: Any) -> None:
         note("nothing that is left out has a link to be found, so the ranks are not judged")
     if asked.top > len(B):
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
-    ranked = estimator.rank(wanted, k=top, exclude_known=asked.exclude_known)
-    names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
-    fixed = ("rank", "score", "known", "probability")
-    if not any(name in fixed or name.startswith("Unnamed: ") for name in names.values()):
-        ranked = ranked.rename(columns=names)
+    ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
     about = _about(asked.links, A, metric, Y, target, quality, asked.seed)
     if asked.model is not None:
@@ -263,6 +227,29 @@ def command(**given: Any) -> None:
     count = len(A if wanted is None else wanted)
     files = {"partners": asked.out, "model": asked.model, "report": asked.report, "JSON": asked.as_json}
     print_report(estimator, Y, ranked, count, quality, top, files)
+
+
+def _links(source: Any, A: Any, B: Any, asked: SimpleNamespace) -> Any:
+    """The matrix of links between the rows of A and B."""
+    from ..pairs import link_matrix
+
+    ends, scores = links_of(source)
+    return link_matrix(
+        *ends,
+        scores,
+        left_ids=list(A.index),
+        right_ids=list(B.index),
+        unknown="drop" if asked.drop_unknown else "raise",
+        duplicates=asked.duplicates,
+    )
+
+
+def _named(ranked: Any, A: Any, B: Any) -> Any:
+    """The ranks, with columns called as those of ids are, where that leaves every name once."""
+    names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
+    fixed = ("rank", "score", "known", "probability")
+    taken = any(name in fixed or name.startswith("Unnamed: ") for name in names.values())
+    return ranked if taken else ranked.rename(columns=names)
 
 
 def _write_page(

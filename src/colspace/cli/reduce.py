@@ -17,6 +17,7 @@ from ._options import (
     encoding_option,
     id_option,
     na_option,
+    option,
     out_option,
     result_options,
     tables_argument,
@@ -74,36 +75,26 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 @drop_option
 @id_option("Column that is not reduced but carried into --out")
 @na_option
-@click.option(
-    "-r",
-    "--components",
-    type=NumberOr(int, "auto", "moments", "threshold"),
-    default="2",
-    show_default=True,
-    help="Directions per block: a number; auto, the least that reads the response on rows left out as well as the best; moments, the "
+@option(
+    "-r --components",
+    NumberOr(int, "auto", "moments", "threshold"),
+    "2",
+    "Directions per block: a number; auto, the least that reads the response on rows left out as well as the best; moments, the "
     "cross-validated rank of the moments; threshold, those above the noise level.",
 )
-@click.option(
+@option(
     "--method",
-    type=click.Choice(["joint", "stein"]),
-    default="joint",
-    show_default=True,
-    help="Joint reduction of one or more blocks, or Stein's method: one block, one or several responses, and rows "
+    ["joint", "stein"],
+    "joint",
+    "Joint reduction of one or more blocks, or Stein's method: one block, one or several responses, and rows "
     "whose response is missing help as unlabelled ones.",
 )
-@click.option(
-    "--order",
-    type=click.Choice(["1", "2", "both"]),
-    default="1",
-    show_default=True,
-    help="Stein: first derivatives of the links, second, or both.",
-)
-@click.option(
+@option("--order", ["1", "2", "both"], "1", "Stein: first derivatives of the links, second, or both.")
+@option(
     "--score",
-    type=click.Choice(["ridge", "gaussian", "auto"]),
-    default="ridge",
-    show_default=True,
-    help="Stein: law of the columns. Gaussian with the ridge of least leave-one-out error or as published; auto chooses among "
+    ["ridge", "gaussian", "auto"],
+    "ridge",
+    "Stein: law of the columns. Gaussian with the ridge of least leave-one-out error or as published; auto chooses among "
     "Gaussian, Student and hyperbolic.",
 )
 @click.option(
@@ -113,12 +104,11 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     callback=_parse_moments,
     help="auto (any table), or the published moments: all, linear, joint, hessian, tensor, or several as in linear,joint.",
 )
-@click.option(
+@option(
     "--whiten",
-    type=click.Choice(["full", "diagonal", "none"]),
-    default="full",
-    show_default=True,
-    help="Cholesky of each block's covariance, scaling of each column, or centring only.",
+    ["full", "diagonal", "none"],
+    "full",
+    "Cholesky of each block's covariance, scaling of each column, or centring only.",
 )
 @click.option(
     "--shrinkage",
@@ -132,12 +122,11 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
     type=NumberOr(int, "auto", "threshold"),
     help="Columns to keep per block; needs --whiten diagonal or none.",
 )
-@click.option(
+@option(
     "--solver",
-    type=click.Choice(["auto", "exact", "randomized", "countsketch"]),
-    default="auto",
-    show_default=True,
-    help="exact forms the moments, the others sketch them; auto is exact up to 4,000 columns.",
+    ["auto", "exact", "randomized", "countsketch"],
+    "auto",
+    "exact forms the moments, the others sketch them; auto is exact up to 4,000 columns.",
 )
 @click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
 @check_option(
@@ -164,13 +153,7 @@ def command(**given: Any) -> None:
     asked = SimpleNamespace(**given)
     _check_method(asked.method, asked.blocks, asked.components)
     _check_uses(asked)
-    check_files(
-        asked.tables,
-        tables=[("--out", asked.out)],
-        models=[("--save", asked.model)],
-        report=asked.report,
-        as_json=asked.as_json,
-    )
+    check_files(asked.tables, out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json)
     from ..io import save
     from ._report import about_of, print_report, report_of
     from ._say import write_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from ._style import class_colours, dark, grey, ink, pandas, wrapped
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class AtomsDisplay:
     """Atoms as images, sorted by coefficient.
 
@@ -53,23 +55,13 @@ class AtomsDisplay:
     [1, 0]
     """
 
-    def __init__(
-        self,
-        images: Array,
-        coefficients: Array,
-        targets: tuple[str, ...] = ("",),
-        against: str = "",
-        standardised: bool = False,
-        components: Sequence[int] | None = None,
-        stability: Array | None = None,
-    ) -> None:
-        self.images = images
-        self.coefficients = coefficients
-        self.targets = targets
-        self.against = against
-        self.standardised = standardised
-        self.components = components
-        self.stability = stability
+    images: Array
+    coefficients: Array
+    targets: tuple[str, ...] = ("",)
+    against: str = ""
+    standardised: bool = False
+    components: Sequence[int] | None = None
+    stability: Array | None = None
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ Array = NDArray[np.float64]
 _KINDS = ("atom", "covariate")
 
 
+@dataclass(eq=False, repr=False)
 class CoefficientsDisplay:
     """Bars of the coefficients of covariates and atoms; with more than two classes one panel for each.
 
@@ -42,21 +44,12 @@ class CoefficientsDisplay:
     [0.4, -1.0]
     """
 
-    def __init__(
-        self,
-        names: list[str],
-        kinds: list[str],
-        coefficients: Array,
-        targets: tuple[str, ...] = ("",),
-        against: str = "",
-        standardised: bool = False,
-    ) -> None:
-        self.names = names
-        self.kinds = kinds
-        self.coefficients = coefficients
-        self.targets = targets
-        self.against = against
-        self.standardised = standardised
+    names: list[str]
+    kinds: list[str]
+    coefficients: Array
+    targets: tuple[str, ...] = ("",)
+    against: str = ""
+    standardised: bool = False
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ Array = NDArray[np.float64]
 _FEW_CLASSES = 6  # more are also named where they lie
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingDisplay:
     """Scatter of two columns of an embedding: a colour bar for numbers, a legend for classes.
 
@@ -40,19 +42,11 @@ class EmbeddingDisplay:
     ['a__0', 'a__1', 'y']
     """
 
-    def __init__(
-        self,
-        embedding: Array,
-        y: NDArray[Any],
-        names: tuple[str, ...],
-        classes: bool,
-        response_name: str = "y",
-    ) -> None:
-        self.embedding = embedding
-        self.y = y
-        self.names = names
-        self.classes = classes
-        self.response_name = response_name
+    embedding: Array
+    y: NDArray[Any]
+    names: tuple[str, ...]
+    classes: bool
+    response_name: str = "y"
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 PALE = 0.3  # opacity of bars within two errors of zero
 
 
+@dataclass(eq=False, repr=False)
 class LoadingsDisplay:
     """Bars of the largest loadings: one panel per block, one row of panels per component.
 
@@ -46,21 +48,12 @@ class LoadingsDisplay:
     ['v', 'u']
     """
 
-    def __init__(
-        self,
-        names: dict[str, list[str]],
-        loadings: dict[str, Array],
-        components: tuple[int, ...],
-        n_features: int,
-        standardised: bool = False,
-        errors: dict[str, Array] | None = None,
-    ) -> None:
-        self.names = names
-        self.loadings = loadings
-        self.components = components
-        self.n_features = n_features
-        self.standardised = standardised
-        self.errors = errors
+    names: dict[str, list[str]]
+    loadings: dict[str, Array]
+    components: tuple[int, ...]
+    n_features: int
+    standardised: bool = False
+    errors: dict[str, Array] | None = None
 
     @classmethod
     def from_estimator(

@@ -29,6 +29,7 @@ class Marginal:
     levels: tuple[Any, ...]
 
 
+@dataclass(eq=False, repr=False)
 class MarginalDisplay:
     """Distribution of columns before and after imputation: curves for numbers, bars for levels.
 
@@ -52,9 +53,8 @@ class MarginalDisplay:
     {'observed': 60, 'filled': 2}
     """
 
-    def __init__(self, marginals: dict[Hashable, Marginal], style: str = "ecdf") -> None:
-        self.marginals = marginals
-        self.style = style
+    marginals: dict[Hashable, Marginal]
+    style: str = "ecdf"
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ Array = NDArray[np.float64]
 _MOST_NAMES = 60  # columns whose names are written
 
 
+@dataclass(eq=False, repr=False)
 class MissingnessDisplay:
     """Map of gaps, rows down and columns across, with the share of gaps of each column above.
 
@@ -38,11 +40,10 @@ class MissingnessDisplay:
     [1, 2]
     """
 
-    def __init__(self, names: list[str], rows: Array, shares: Array, n_rows: int) -> None:
-        self.names = names
-        self.rows = rows
-        self.shares = shares
-        self.n_rows = n_rows
+    names: list[str]
+    rows: Array
+    shares: Array
+    n_rows: int
 
     @classmethod
     def from_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ _LABELS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ParetoDisplay:
     """Reconstruction error against the loss of the labels, one point for each xi; down and left is better.
 
@@ -46,19 +48,11 @@ class ParetoDisplay:
     [True, True, False]
     """
 
-    def __init__(
-        self,
-        xi: Array,
-        reconstruction_error: Array,
-        label_error: Array,
-        measure: str = "loss",
-        where: str = "training rows",
-    ) -> None:
-        self.xi = xi
-        self.reconstruction_error = reconstruction_error
-        self.label_error = label_error
-        self.measure = measure
-        self.where = where
+    xi: Array
+    reconstruction_error: Array
+    label_error: Array
+    measure: str = "loss"
+    where: str = "training rows"
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ Array = NDArray[np.float64]
 _FEWEST = 10  # cells whose mean is drawn
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
     """Mean error on the m % most reliable cells, m from 1 to 100: a measure that can be trusted rises all the way.
 
@@ -36,12 +38,9 @@ class ReliabilityDisplay:
     (1.0, 2.0)
     """
 
-    def __init__(
-        self, errors: dict[str, Array], reliability: dict[str, Array], units: dict[str, str]
-    ) -> None:
-        self.errors = errors
-        self.reliability = reliability
-        self.units = units
+    errors: dict[str, Array]
+    reliability: dict[str, Array]
+    units: dict[str, str]
 
     @classmethod
     def from_estimator(

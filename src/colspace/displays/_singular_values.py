@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from ._style import COLOURS, grey, ink, legend_below, open_axes, pandas, tidy
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class SingularValuesDisplay:
     """The sequential permutation test: singular values of the moments, each beside what chance alone would give.
 
@@ -35,8 +37,7 @@ class SingularValuesDisplay:
     [True, True, False, False, False]
     """
 
-    def __init__(self, test: Any) -> None:
-        self.test = test
+    test: Any
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ _SMALLEST = 0.3  # height of the least word, that of the first is 1
 _WIDTH, _HEIGHT = 2.5, 1.6  # inches of a panel
 
 
+@dataclass(eq=False, repr=False)
 class TopicsDisplay:
     """The leading words of each atom as a cloud, with its coefficient; atoms are sorted by coefficient.
 
@@ -61,27 +63,15 @@ class TopicsDisplay:
     ['salt', 'sea']
     """
 
-    def __init__(
-        self,
-        atoms: Array,
-        words: list[str],
-        coefficients: Array,
-        targets: tuple[str, ...] = ("",),
-        against: str = "",
-        standardised: bool = False,
-        n_words: int = 12,
-        components: Sequence[int] | None = None,
-        stability: Array | None = None,
-    ) -> None:
-        self.atoms = atoms
-        self.words = words
-        self.coefficients = coefficients
-        self.targets = targets
-        self.against = against
-        self.standardised = standardised
-        self.n_words = n_words
-        self.components = components
-        self.stability = stability
+    atoms: Array
+    words: list[str]
+    coefficients: Array
+    targets: tuple[str, ...] = ("",)
+    against: str = ""
+    standardised: bool = False
+    n_words: int = 12
+    components: Sequence[int] | None = None
+    stability: Array | None = None
 
     @classmethod
     def from_estimator(

@@ -29,7 +29,11 @@ def kind_of(path: PathLike) -> str:
         return "csv"
     kind = _kind(name)
     if kind is None:
-        msg = f"{path}: unknown kind of table; the name must end in one of {_SUFFIXES}, or be - for CSV"
+        sheet = name.endswith((".xlsx", ".xls", ".ods", ".numbers"))
+        remedy = "; save the sheet as CSV" if sheet else ""
+        msg = (
+            f"{path}: unknown kind of table; the name must end in one of {_SUFFIXES}, or be - for CSV{remedy}"
+        )
         raise ValueError(msg)
     return kind
 
