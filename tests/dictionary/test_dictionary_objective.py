@@ -224,3 +224,20 @@ def test_bad_labels():
         losses.one_hot(np.array([0, 2]), 2)
     with pytest.raises(ValueError, match="Y has shape"):
         obj.make_problem(np.ones((4, 2)), np.ones(4))
+
+
+def test_a_sparse_table_is_multiplied_as_it_is(monkeypatch):
+    """Entries in any order, some twice: products are those of the dense table, and nothing is sorted."""
+    from scipy import sparse
+
+    from colspace.dictionary._products import backward, forward
+
+    X = sparse.csr_array(
+        (np.array([3.0, 1.0, 2.0, 5.0]), np.array([2, 0, 0, 1]), np.array([0, 3, 4])), shape=(2, 3)
+    )
+    monkeypatch.setattr(sparse.csr_array, "sum_duplicates", None)
+    monkeypatch.setattr(sparse.csr_array, "sort_indices", None)
+    dense, rng = np.array([[3.0, 0.0, 3.0], [0.0, 5.0, 0.0]]), np.random.default_rng(0)
+    W, R = rng.standard_normal((3, 2)), rng.standard_normal((2, 2))
+    np.testing.assert_allclose(forward(X, W), dense @ W)
+    np.testing.assert_allclose(backward(X, R), dense.T @ R)

@@ -43,7 +43,8 @@ def settings_of(estimator: Any) -> str:
     """The settings found, in words."""
     left, right = (estimator.bandwidth_[side] for side in ("left", "right"))
     widths = f"bandwidths {left:g} and {right:g} of the median distance"
-    heavy = [side for side, names in getattr(estimator, "metric_", {}).items() if "multiquadric" in names]
+    metrics = getattr(estimator, "metric_", {})
+    heavy = [side for side, names in metrics.items() if any(name.endswith("multiquadric") for name in names)]
     widths += f" with heavy tails ({' and '.join(heavy)})" if heavy else ""
     if not hasattr(estimator, "alpha_"):
         return (

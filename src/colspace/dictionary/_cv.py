@@ -17,7 +17,7 @@ from ._base import SupervisedDictionary
 from ._classifier import SupervisedDictionaryClassifier
 from ._fit import Options
 from ._regressor import SupervisedDictionaryRegressor
-from ._search import Grid, candidates, check_numbers, choose, fold_losses
+from ._search import Fold, Grid, candidates, check_numbers, choose, race
 from ._setup import XiPath, keep
 
 _SHARED = (
@@ -101,15 +101,9 @@ class DictionarySearch(SupervisedDictionary):
         grid = Grid(allowed, xis, l2s)
         options = Options(0, self.positive, self.solver, float(self.tol), int(self.max_iter))
         rng = generator(self.random_state)
-        total = len(splits) * int(np.prod(grid.shape))
-        with track(total, "cross-validation", show=self.verbose) as advance:
-            losses = setup.unit * np.stack(
-                [
-                    fold_losses(problem, train, held, grid, options, self.coding, rng, advance)
-                    for train, held in splits
-                ],
-                axis=-1,
-            )
+        fits = [Fold(problem, rows, grid, options, self.coding, rng).loss for rows in splits]
+        with track(None, "cross-validation", show=self.verbose) as advance:
+            losses = setup.unit * race(fits, grid, self.rule, setup.null_loss / setup.unit, advance)
         i, j, k = choose(losses, grid, self.rule, setup.null_loss)
         best = self._single(allowed[i], setup.unit * xis[j], l2s[k])
         best._fit(X, y, sample_weight)
@@ -140,8 +134,9 @@ class DictionarySearch(SupervisedDictionary):
 class SupervisedDictionaryClassifierCV(DictionarySearch, SupervisedDictionaryClassifier):
     r"""`SupervisedDictionaryClassifier` with the number of atoms, xi and l2 chosen by cross-validation.
 
-    In every fold the fits of as many atoms are a path from the largest xi and l2 on, each begun at the one before and stopped early;
-    the choice is then fitted to all rows.
+    The search climbs from the middle of the grid to the least held-out loss, then tries simpler settings; one that the folds so far
+    leave behind is given up. In a fold each fit begins at the one before of as many atoms and is stopped early; the choice is then
+    fitted to all rows.
     Settings are compared by the mean held-out loss :math:`-\log g_{y_i}(a_i)`, weighted as in the fit.
 
     Parameters
@@ -164,7 +159,8 @@ class SupervisedDictionaryClassifierCV(DictionarySearch, SupervisedDictionaryCla
     ----------
     n_components_, xi_, l2_ : what was chosen
     scores_ : ndarray (n_components, xi_factors, l2_factors, folds)
-        Minus the mean held-out loss; -inf for more atoms than the rows of a fold have dimensions.
+        Minus the mean held-out loss; NaN where a setting was not tried or given up, -inf for more atoms than the rows of a fold have
+        dimensions.
     grid_ : tuple of the three tuples that were tried: numbers of atoms, xi and l2
     components_, coef_, and all others of `SupervisedDictionaryClassifier`
         Of the fit to all rows.

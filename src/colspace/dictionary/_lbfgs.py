@@ -151,7 +151,11 @@ def fit_coefficients(
 
 def start_svd(problem: Problem, r: int, rng: np.random.Generator) -> State:
     """Leading directions of the rows, their codes, and coefficients fitted to both."""
-    W, _ = leading_directions(problem, r, rng)
+    return start_at(problem, leading_directions(problem, r, rng)[0])
+
+
+def start_at(problem: Problem, W: Array) -> State:
+    """Given atoms, their codes, and coefficients fitted to both."""
     return fit_coefficients(problem, W, best_codes(problem, W), tol=_START)
 
 

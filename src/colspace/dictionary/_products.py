@@ -15,7 +15,9 @@ _FAR = 1e18  # beyond this, or its inverse, single precision may leave its range
 
 def forward(X: Any, W: Array) -> Array:
     """X W (n x k): as (W'X')' in float64, where it takes two thirds of the time."""
-    X = as_array(X)
+    X = (
+        X if sparse.issparse(X) else as_array(X)
+    )  # which would sort the entries of a sparse table, each time anew
     if X.dtype == np.float32:
         W, unit = _single(W)
         return unit * np.asarray(X @ W, dtype=np.float64)

@@ -19,7 +19,7 @@ from ..pairs._climb import climb
 from ..pairs._links import Links
 from ..pairs._reduce import embeddings, pair_moments
 from ..pairs._ridge import Ridge, inverse_plus
-from ..pairs._ridge_search import ALPHAS, BANDWIDTHS
+from ..pairs._ridge_search import ALPHAS, WIDER
 from ..pairs._similarity import base_kernel, profile_kernel
 
 Array = NDArray[np.float64]
@@ -130,7 +130,7 @@ class Rival:
         return tuple(values[i] for values, i in zip(self.ladders, places, strict=True))
 
 
-_WIDTHS, _RIDGES, _SIGNS = BANDWIDTHS[::2], ALPHAS[::2], (False, True)
+_WIDTHS, _RIDGES, _SIGNS = WIDER[::2], ALPHAS[::2], (False, True)
 RIVALS = {
     "kernel ridge": Rival(two_step, (_WIDTHS, _RIDGES, _WIDTHS, _RIDGES, _SIGNS), (4, 4, 1, 2, 0)),
     "JDR + ridge": Rival(
@@ -142,7 +142,7 @@ RIVALS = {
     "Kronecker ridge, profiles": Rival(
         kronecker, (_WIDTHS[4:5], _WIDTHS[1:2], _RIDGES, (0.25, 0.5)), (0, 0, 4, 1)
     ),
-    "neighbours": Rival(near, (BANDWIDTHS, (1, 3, 5, 10, 20, 50, 100)), (6, 4)),
+    "neighbours": Rival(near, (WIDER, (1, 3, 5, 10, 20, 50, 100)), (6, 4)),
 }
 
 

@@ -69,11 +69,11 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     target : {"new-left", "new-right", "new-both", "entries"}, default="new-left"
         What is asked, and tuned for: partners of left entities without links, of right ones, pairs of two entities
         without links, or further links between entities that have some.
-    metric : {"auto", "gaussian", "multiquadric", "linear", "cosine", "precomputed"}, several of them, or a dict of "left" and "right"
+    metric : {"auto", "gaussian", "multiquadric", "root-multiquadric", "linear", "cosine", "precomputed"}, several of them, or a dict of "left" and "right"
         Kernels of the features (standardised, but for "cosine"), or the similarities themselves in the place of
-        features. "gaussian" is exp(-d^2 / 2 h^2) of distances d with the bandwidth h, "multiquadric" the one with heavy tails, (1 +
-        d^2 / h^2)^-1/2. "auto": one of the two for each side, tuned with the bandwidth, Gaussian where that is given. Several
-        kernels of a side are weighted by what they say of what is left out; a side may also be a list of tables, with one
+        features. "gaussian" is exp(-d^2 / 2 h^2) of distances d with the bandwidth h, "multiquadric" one with heavy tails, (1 +
+        d^2 / h^2)^-1/2, "root-multiquadric" the root of that. "auto": one of the three for each side (of joint directions one of the
+        first two), tuned with the bandwidth, Gaussian where that is given. Several kernels of a side are weighted by what they say of what is left out; a side may also be a list of tables, with one
         metric each or one for all.
     bandwidth : float, (float, float) or "auto", default="auto"
         Widths of kernels of distances, left and right, relative to the median distance between entities.

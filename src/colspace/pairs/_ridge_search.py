@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from ._climb import climb
 from ._reduce import check_width
 from ._ridge_tune import Point, Problem, SidePoint, held_out, max_components
-from ._similarity import DISTANCES
+from ._similarity import DISTANCES, TAILS
 from ._tune import Held, top_gains
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-BANDWIDTHS = tuple(float(f"{2 ** (k / 2):.3g}") for k in range(-7, 6))  # of the median distance
+BANDWIDTHS = tuple(float(f"{2 ** (k / 2):.3g}") for k in range(-12, 6))  # of the median distance
+WIDER = BANDWIDTHS[5:]  # of Gaussian kernels, and of few directions
 ALPHAS = tuple(2.0**k for k in range(-8, 8))  # kernels have a mean diagonal of one
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of one kernel among several
 PROFILES = (0.0, 0.25, 0.5, 0.75, 0.9)
@@ -26,7 +27,7 @@ COMPONENTS = (10, 25, 50, 100, 200)
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
 NEW = (0.707, 4.0)  # bandwidth and ridge to start from, of a side whose entities are new
 KNOWN = (0.25, 0.125)  # and of one whose entities are known
-HEAVY = (0.125, 1.0)  # the same with heavy tails
+HEAVY = (0.0312, 2.0)  # the same with the heaviest tails
 
 
 @dataclass
@@ -261,7 +262,7 @@ def _tried(problem: Problem, wish: Wish) -> Search:
         width, ridge = wish.bandwidth[place], wish.alpha[place]
         count = len(source.metrics)
         if width is None and any(metric in DISTANCES for metric in source.metrics):
-            ladders[f"{name}.bandwidth"] = BANDWIDTHS
+            ladders[f"{name}.bandwidth"] = BANDWIDTHS if problem.reduction is None else WIDER
         either = width is None and "auto" in source.metrics
         if ridge is None:
             ladders[f"{name}.alpha"] = ALPHAS
@@ -270,8 +271,8 @@ def _tried(problem: Problem, wish: Wish) -> Search:
         if count > 1:
             ladders |= {f"{name}.weights.{k}": WEIGHTS for k in range(count)}
         if either:
-            ladders[f"{name}.heavy"] = (False, True)
-        heavy = known[place] and either
+            ladders[f"{name}.heavy"] = (0, 1, 2) if problem.reduction is None else (0, 1)
+        heavy = len(TAILS) - 1 if known[place] and either else 0
         start = (HEAVY if heavy else KNOWN) if known[place] else NEW
         points.append(
             SidePoint(

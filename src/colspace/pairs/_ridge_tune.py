@@ -33,14 +33,14 @@ MOST = 200  # directions that are tried
 @dataclass(frozen=True)
 class SidePoint:
     """Settings of one side: width of kernels, ridge, weights of kernels, share of the links' own kernel, whether
-    training entities count with positive weights only, and whether kernels that are "auto" have heavy tails."""
+    training entities count with positive weights only, and the tails of kernels that are "auto", a place in ``TAILS``."""
 
     bandwidth: float
     alpha: float
     weights: tuple[float, ...]
     profile: float
     positive: bool = False
-    heavy: bool = False
+    heavy: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,13 @@ from ._links import shown
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-METRICS = ("auto", "gaussian", "multiquadric", "linear", "cosine", "precomputed")
-DISTANCES = ("auto", "gaussian", "multiquadric")  # functions of the distance in units of a bandwidth
+TAILS = (
+    "gaussian",
+    "multiquadric",
+    "root-multiquadric",
+)  # kernels of distances in bandwidths, the heavier the later
+DISTANCES = ("auto", *TAILS)
+METRICS = (*DISTANCES, "linear", "cosine", "precomputed")
 _OUTERMOST = 1e140  # deviations of a feature: squares of it can be added
 _FARTHEST = 1e300  # squared distance in units of the median: nothing there is seen
 _ROUNDING = 1e-8  # of the largest similarity: asymmetry and negative eigenvalues up to this are rounding
@@ -58,22 +63,26 @@ class Base:
         D /= self.unit
         return D
 
-    def kernel(self, raw: Any, bandwidth: float, heavy: bool = False) -> Any:
-        """exp(-d^2 / 2 bandwidth^2), (1 + d^2 / bandwidth^2)^-1/2 for "multiquadric" (and for "auto" if ``heavy``), d in units
-        of the median distance; or the similarity."""
+    def kernel(self, raw: Any, bandwidth: float, heavy: int = 0) -> Any:
+        """exp(-d^2 / 2 bandwidth^2), (1 + d^2 / bandwidth^2)^-1/2 for "multiquadric" and its root for "root-multiquadric"; "auto"
+        is that of ``TAILS`` at the place ``heavy``. Distances d are in units of the median; or the similarity."""
         if self.metric not in DISTANCES:
             return raw
-        if self.metric == "multiquadric" or (self.metric == "auto" and heavy):
+        metric = named(self, heavy).metric
+        if metric != "gaussian":
             K = raw / bandwidth**2
             K += 1.0
-            return np.divide(1.0, np.sqrt(K, out=K), out=K)
+            np.sqrt(K, out=K)
+            if metric == "root-multiquadric":
+                np.sqrt(K, out=K)
+            return np.divide(1.0, K, out=K)
         K = raw * (-0.5 / bandwidth**2)
         return np.exp(K, out=K)
 
 
-def named(base: Base, heavy: bool) -> Base:
+def named(base: Base, heavy: int) -> Base:
     """The kernel by the name of what "auto" has found."""
-    return base if base.metric != "auto" else replace(base, metric="multiquadric" if heavy else "gaussian")
+    return base if base.metric != "auto" else replace(base, metric=TAILS[heavy])
 
 
 def base_kernel(X: Array, metric: str, *, standardise: bool = True) -> Base:
