@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -127,6 +128,20 @@ def why_so_many(report: dict[str, Any]) -> str:
     return f"{found}: {reads(chosen)}{of} on rows left out, as good as {best}, the best ({reads(best)}), within its error or 1 %"
 
 
+def _largest_loadings(features: Sequence[Mapping[str, Any]]) -> str:
+    """The largest loadings in one line, with two digits of the first at least.
+
+    Examples
+    --------
+    >>> from colspace.cli._report import _largest_loadings
+    >>> _largest_loadings([{"feature": "a", "standardised": 0.0317}, {"feature": "b", "standardised": -0.01}])
+    'a +0.032, b -0.010'
+    """
+    largest = max((abs(f["standardised"]) for f in features), default=0.0)
+    digits = max(2, 1 - math.floor(math.log10(largest))) if largest > 0 else 2
+    return ", ".join(f"{f['feature']} {f['standardised']:+.{min(digits, 9)}f}" for f in features[:_TOP])
+
+
 def print_report(
     report: dict[str, Any], *, out: str | None, model: str | None, page: str | None, as_json: str | None
 ) -> None:
@@ -157,7 +172,7 @@ def print_report(
         columns, selected = entry["columns"], entry.get("selected", entry["columns"])
         width = f"{selected} of {columns}" if selected < columns else str(columns)
         for k, features in enumerate(entry["components"]):
-            shown = ", ".join(f"{f['feature']} {f['standardised']:+.2f}" for f in features[:_TOP])
+            shown = _largest_loadings(features)
             first = (escape(block), width) if k == 0 else ("", "")
             last = k == len(entry["components"]) - 1
             table.add_row(
