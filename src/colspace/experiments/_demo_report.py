@@ -26,7 +26,8 @@ def print_table(console: Any, rows: Sequence[Row]) -> None:
 
     table = Table()
     for i, column in enumerate(rows[0]):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        longest = max(len(word) for row in rows for word in (*str(row[column]).split(), ""))  # is not cut
+        table.add_column(column, justify="left" if i == 0 else "right", min_width=longest)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         second = list(row)[1]
         last = following is None or following[second] != row[second]
