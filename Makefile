@@ -7,7 +7,7 @@ INPUTS := pyproject.toml constraints.txt src/colspace/__init__.py
 .PHONY: demo test fuzz lint docs pictures bench clean
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/python -m colspace.experiments.demo --out demo
+	$(BIN)/colspace demo --out demo
 
 test: $(VENV)/test.stamp lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -51,7 +51,7 @@ $(BIN)/python:
 	$(INSTALL) pip
 
 $(VENV)/demo.stamp: $(BIN)/python $(INPUTS)
-	$(INSTALL) -e '.[cli,plot]'
+	$(INSTALL) -e '.[cli,plot,report]'
 	touch $@
 
 $(VENV)/test.stamp: $(VENV)/demo.stamp

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,3 +137,23 @@ def test_json_of_info_has_what_the_page_says(models, monkeypatch):
     assert [each["name"] for each in about["tables"]] == ["genes", "proteins"]
     assert about["rank_test"]["p_values"]
     assert "fitted by: " in run("info survey.skops").stdout
+
+
+def test_the_demo_ends_with_a_summary_a_report_and_what_to_try(tmp_path, monkeypatch):
+    from colspace.experiments import demo
+
+    row = {"what": "a", "measure": "R2", "colspace": "0.5", "best of the others": "0.2", "by": "PCA"}
+    X, y = demo.breast_cancer()
+    monkeypatch.setattr(demo, "SECTIONS", [lambda *_: row])
+    monkeypatch.setattr(
+        demo, "breast_cancer", lambda: (X[::4].reset_index(drop=True), y[::4].reset_index(drop=True))
+    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(colspace, ["demo"])
+    assert done.exit_code == 0, done.output
+    assert "In short" in done.output
+    assert "best of the others" in done.output
+    assert "Next: open demo/report.html; colspace look YOUR_TABLE" in done.output
+    page = Path("demo/report.html").read_text()
+    assert "tumours.csv: what tells diagnosis" in page
+    assert "colspace reduce demo/tumours.csv" in page

@@ -15,6 +15,7 @@ from colspace import _progress, experiments
 from colspace._progress import track
 from colspace.experiments import _core, demo, jdr_fig1, jdr_fig3, jdr_fig5
 from colspace.experiments._core import Point, power_slope
+from colspace.experiments._demo_report import print_table
 
 
 @pytest.mark.parametrize("exponent", [-0.5, 0.5, 1.0, 2.0])
@@ -213,10 +214,19 @@ def test_demo_compares_at_equal_numbers_of_components():
 
 def test_demo_makes_its_directory(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(demo, "SECTIONS", [lambda out, console: seen.append(out)])
+    monkeypatch.setattr(
+        demo, "SECTIONS", [lambda out, console: seen.append(out) or {"what": "a", "measure": "R2"}]
+    )
     demo.main(["--out", str(tmp_path / "a" / "b")])
     assert seen == [tmp_path / "a" / "b"]
     assert seen[0].is_dir()
+
+
+def test_tables_of_the_demo_cut_no_word():
+    console = Console(width=80, file=io.StringIO())
+    cells = {f"column {i}": "0.123 ± 0.004" for i in range(5)}
+    print_table(console, [{"imputer": "IterativeImputer", **cells}])
+    assert "IterativeImputer" in console.file.getvalue()
 
 
 def test_demo_of_gaps_beats_the_median_and_covers():

@@ -20,7 +20,7 @@ from ..dictionary import SupervisedDictionaryClassifier
 from ..displays import AtomsDisplay, ParetoDisplay
 from ..displays._dictionary import reconstruction_error, relative_error
 from ._core import Row
-from ._demo_report import print_table, save_displays
+from ._demo_report import beside, print_table, save_displays
 
 DIGITS = (3, 5, 8)
 ATOMS = 10
@@ -82,7 +82,7 @@ def compare(X: Any, y: Any, *, splits: int = 10) -> list[Row]:
     return rows
 
 
-def atoms_section(out: Path, console: Any, *, splits: int = 10) -> None:
+def atoms_section(out: Path, console: Any, *, splits: int = 10) -> Row:
     """Atoms that rebuild images and tell them apart, beside those that do one after the other."""
     X, y = digits()
     named = ", ".join(map(str, DIGITS[:-1])) + f" and {DIGITS[-1]}"
@@ -91,8 +91,10 @@ def atoms_section(out: Path, console: Any, *, splits: int = 10) -> None:
         f"{X.shape[1]} pixels. Accuracy and squared relative reconstruction error on the held-out half; {splits} splits, "
         "mean ± standard error. The first two have nonnegative atoms, the others free ones."
     )
-    print_table(console, compare(X, y, splits=splits))
+    rows = compare(X, y, splits=splits)
+    print_table(console, rows)
     train, test = next(StratifiedShuffleSplit(1, test_size=0.5, random_state=0).split(X, y))
     model = atoms().fit(X[train], y[train])
     front = ParetoDisplay.from_estimator(atoms(), X[train], y[train], X_test=X[test], y_test=y[test])
     save_displays({"atoms": AtomsDisplay.from_estimator(model, X[train]), "pareto": front}, out, console)
+    return beside("atoms that rebuild and predict", rows, "accuracy")

@@ -14,7 +14,7 @@ from ..io._files import write_picture
 from ..metrics import recall_at_k
 from ..pairs import BilinearPairRegressor, HeldOutEntities, PairRegressor, PairTable, pair_scorer
 from ._core import Row
-from ._demo_report import print_table
+from ._demo_report import beside, print_table
 
 SIZE = (900, 500, 20, 3)
 LIST = 20
@@ -51,7 +51,7 @@ def recalls(splits: int = 3) -> dict[str, list[list[float]]]:
     return found
 
 
-def pairs_section(out: Path, console: Any, *, splits: int = 3) -> None:
+def pairs_section(out: Path, console: Any, *, splits: int = 3) -> Row:
     """Users never seen and their films: recall of partners beside rivals."""
 
     left, right, width, r = SIZE
@@ -85,3 +85,4 @@ def pairs_section(out: Path, console: Any, *, splits: int = 3) -> None:
     write_picture(figure, path)
     plt.close(figure)
     console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+    return beside("partners of entities never seen", rows, f"recall at {LIST}")

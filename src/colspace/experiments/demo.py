@@ -37,7 +37,7 @@ from ..reduction import JointReduction, SteinReduction, SteinReductionCV
 from ._core import Row
 from ._demo_atoms import atoms_section
 from ._demo_pairs import pairs_section
-from ._demo_report import print_table, save_displays
+from ._demo_report import beside, print_table, save_displays
 
 #: The three natural blocks of the breast cancer table: ten measurements of cell nuclei, each as the mean over
 #: nuclei, its standard error, and the mean of the three largest.
@@ -72,7 +72,7 @@ def compare(
     return rows, found.sentence
 
 
-def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> None:
+def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2, 3), folds: int = 10) -> Row:
     """Three blocks, one diagnosis: prediction beside PCA and PLS, and what the directions are made of."""
     X, y = breast_cancer()
     console.print(
@@ -92,9 +92,10 @@ def blocks_section(out: Path, console: Any, *, per_block: Sequence[int] = (1, 2,
         "embedding": EmbeddingDisplay.from_estimator(model, X, y, block="worst"),
     }
     save_displays(displays, out, console)
+    return beside("three blocks, one diagnosis", rows, list(rows[0])[3])
 
 
-def interaction_section(out: Path, console: Any, *, n_samples: int = 4000) -> None:
+def interaction_section(out: Path, console: Any, *, n_samples: int = 4000) -> Row:
     """Two blocks that matter only together: no column of either is correlated with the response."""
     X, y, blocks, _ = make_bilinear(n_samples, 20, 2, rng=0)
     console.print(
@@ -110,6 +111,7 @@ def interaction_section(out: Path, console: Any, *, n_samples: int = 4000) -> No
         error = scores.std(ddof=1) / np.sqrt(len(scores))
         rows.append({"reduction": name, "components": 4, "R²": f"{scores.mean():.3f} ± {error:.3f}"})
     print_table(console, rows)
+    return beside("two blocks that act together", rows, "R²")
 
 
 def few_labels(
@@ -165,7 +167,7 @@ def _few_label_accuracy(model: Any, sees: str, X: Any, y: Any, labelled: Any, re
     return float(classifier.fit(Z[labelled], y[labelled]).score(Z[rest], y[rest]))
 
 
-def labels_section(out: Path, console: Any, *, splits: int = 20) -> None:
+def labels_section(out: Path, console: Any, *, splits: int = 20) -> Row:
     """A table with few labels: unlabelled rows help to find the directions."""
     X, y = load_digits(return_X_y=True)
     console.print(
@@ -173,7 +175,9 @@ def labels_section(out: Path, console: Any, *, splits: int = 20) -> None:
         "logistic regression on the reduced columns, fitted on the labelled rows and scored on the others; "
         f"{splits} splits, mean ± standard error."
     )
-    print_table(console, few_labels(X, y, splits=splits))
+    rows = few_labels(X, y, splits=splits)
+    print_table(console, rows)
+    return beside("few labels, many rows", rows, "accuracy")
 
 
 #: Columns of each table that are cut into five levels of equal size.
@@ -247,7 +251,7 @@ def imputers(tables: dict[str, Any], *, masks: int = 3) -> list[Row]:
     return rows
 
 
-def gaps_section(out: Path, console: Any, *, masks: int = 3) -> None:
+def gaps_section(out: Path, console: Any, *, masks: int = 3) -> Row:
     """Tables with gaps and columns of levels: errors beside scikit-learn's imputers, and honest intervals."""
     tables = tables_with_levels()
     sizes = " and ".join(f"{name} ({X.shape[0]} x {X.shape[1]})" for name, X in tables.items())
@@ -257,7 +261,8 @@ def gaps_section(out: Path, console: Any, *, masks: int = 3) -> None:
         "median of the column; MAE: in levels. Last: share of hidden cells in the 95 % interval (levels come in steps, so "
         "theirs hold more)."
     )
-    print_table(console, imputers(tables, masks=masks))
+    rows = imputers(tables, masks=masks)
+    print_table(console, rows)
     X = tables["breast cancer"]
     M = masked(X, 0)
     model = CopulaImputer(random_state=0).fit(M)
@@ -266,10 +271,11 @@ def gaps_section(out: Path, console: Any, *, masks: int = 3) -> None:
         "reliability": ReliabilityDisplay.from_estimator(model, M, X),
     }
     save_displays(displays, out, console)
+    return beside("gaps in mixed tables", rows, "numbers, SMAE", least=True)
 
 
-#: What the demo shows, in order; each section prints to the console and writes its pictures to the directory.
-SECTIONS: list[Callable[[Path, Any], None]] = [
+#: What the demo shows, in order; each section prints to the console, writes its pictures to the directory, and returns a line of the summary.
+SECTIONS: list[Callable[[Path, Any], Row]] = [
     blocks_section,
     interaction_section,
     labels_section,
@@ -296,8 +302,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     with threadpool_limits(1):
-        for section in SECTIONS:
-            section(out, console)
+        rows = [section(out, console) for section in SECTIONS]
+    console.print(
+        "[bold]In short[/]: the first table or number of directions of each, beside the best of the others there; "
+        "of SMAE less is better."
+    )
+    print_table(console, rows)
 
 
 if __name__ == "__main__":
