@@ -119,3 +119,10 @@ def test_directions_have_the_first_two_kernels(pairs):
     for side in ("left", "right"):
         assert set(found.cv_results_[f"heavy_{side}"]) <= {0, 1}
         assert min(found.cv_results_[f"bandwidth_{side}"]) >= 0.0884
+    links = KernelPairRegressor("entries", reduction="joint", n_components=2, shrinkage=0.1, n_top=10)
+    links.fit(A, B, Y)
+    assert [links.cv_results_[f"{name}_left"][0] for name in ("heavy", "bandwidth", "alpha")] == [
+        1,
+        0.125,
+        1.0,
+    ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._climb import climb
 from ._reduce import check_width
 from ._ridge_tune import Point, Problem, SidePoint, held_out, max_components
-from ._similarity import DISTANCES, TAILS
+from ._similarity import DISTANCES
 from ._tune import Held, top_gains
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ COMPONENTS = (10, 25, 50, 100, 200)
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
 NEW = (0.707, 4.0)  # bandwidth and ridge to start from, of a side whose entities are new
 KNOWN = (0.25, 0.125)  # and of one whose entities are known
-HEAVY = (0.0312, 2.0)  # the same with the heaviest tails
+HEAVY = {1: (0.125, 1.0), 2: (0.0312, 2.0)}  # the same with heavy tails
 
 
 @dataclass
@@ -258,11 +258,12 @@ def _tried(problem: Problem, wish: Wish) -> Search:
         problem.target != "new-both" and problem.reduction is None,
     )
     shares = _profiles(wish, problem.target)
+    widths, tails = (BANDWIDTHS, (0, 1, 2)) if problem.reduction is None else (WIDER, (0, 1))
     for place, (name, source) in enumerate((("left", problem.left), ("right", problem.right))):
         width, ridge = wish.bandwidth[place], wish.alpha[place]
         count = len(source.metrics)
         if width is None and any(metric in DISTANCES for metric in source.metrics):
-            ladders[f"{name}.bandwidth"] = BANDWIDTHS if problem.reduction is None else WIDER
+            ladders[f"{name}.bandwidth"] = widths
         either = width is None and "auto" in source.metrics
         if ridge is None:
             ladders[f"{name}.alpha"] = ALPHAS
@@ -271,9 +272,9 @@ def _tried(problem: Problem, wish: Wish) -> Search:
         if count > 1:
             ladders |= {f"{name}.weights.{k}": WEIGHTS for k in range(count)}
         if either:
-            ladders[f"{name}.heavy"] = (0, 1, 2) if problem.reduction is None else (0, 1)
-        heavy = len(TAILS) - 1 if known[place] and either else 0
-        start = (HEAVY if heavy else KNOWN) if known[place] else NEW
+            ladders[f"{name}.heavy"] = tails
+        heavy = tails[-1] if known[place] and either else 0
+        start = HEAVY.get(heavy, KNOWN) if known[place] else NEW
         points.append(
             SidePoint(
                 start[0] if width is None else width,
