@@ -401,6 +401,13 @@ def test_version_and_unknown_command():
     assert "no command is called 'expand'" in run("expand", code=2).stderr
 
 
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "colspace", "--version"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == f"colspace {__version__}"
+
+
 def test_without_the_extra_the_entry_point_says_so():
     code = "import sys; sys.modules['click'] = None; from colspace.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

@@ -41,8 +41,8 @@ class Grid:
 
     def simplest_first(self) -> list[Place]:
         """All places: fewest atoms first, then the largest xi, then the largest l2."""
-        atoms, xis, l2s = map(range, self.shape)
-        places = product(atoms, xis, l2s)
+        atoms, xis, l2s = self.shape
+        places = product(range(atoms), range(xis), range(l2s))
         return sorted(places, key=lambda at: (self.n_components[at[0]], -self.xi[at[1]], -self.l2[at[2]]))
 
     def ladders(self) -> tuple[list[int], ...]:
