@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._join import Joined
     from ._table import Choice, Parts
 
+_FIRST = 2000  # rows that tell words from numbers
+
 
 @dataclass(frozen=True)
 class Task:
@@ -106,12 +108,15 @@ class Task:
         return None if stream is None or self._has_words(stream) else stream
 
     def _has_words(self, stream: Any) -> bool:
-        """Whether columns to be reduced are words, by the first chunk: such a table is read at once."""
+        """Whether columns to be reduced are words, by the first rows: such a table is read at once."""
         from ..io._stream import words
 
         names = self._choose(list(stream.names)).features
         first = next(stream.chunks(names, dict.fromkeys(names, "text")), None)
-        return first is not None and any(levels_of(words(first.column(name), stream.marks)) for name in names)
+        if first is None:
+            return False
+        rows = first.slice(0, _FIRST)
+        return any(levels_of(words(rows.column(name), stream.marks)) for name in names)
 
     def _fit_stream(
         self, stream: Any, estimator: Any, out: str | None, seed: int
