@@ -223,12 +223,24 @@ def test_reduce_bad_input_is_one_line(files, monkeypatch, arguments, message):
     assert message in result.stderr
 
 
-def test_reduce_missing_response_values(files):
+def test_reduce_rows_without_a_response_are_embedded_and_not_fitted(files):
     table = pd.read_csv(files / "t.csv").drop(columns="z")
-    table.loc[3, "y"] = np.nan
+    table.loc[[3, 7], "y"] = np.nan
+    table.loc[7, "g_1"] = np.nan  # only there
     table.to_csv(files / "gap.csv", index=False)
+    done = run("reduce", files / "gap.csv", "-y", "y", "-o", files / "e.csv", "--json", files / "f.json")
+    assert "Note: 2 rows without a response: embedded, but no part of the fit" in done.stderr
+    assert json.loads((files / "f.json").read_text())["rows"] == len(table) - 2
+    found = pd.read_csv(files / "e.csv")
+    assert found["y"].isna().sum() == 2
+    labelled = table.dropna(subset=["y"])
+    model = JointReduction(2, random_state=0).fit(labelled.drop(columns="y"), labelled["y"])
+    whole = table.drop(index=7)
+    expected = model.transform(whole.drop(columns="y"))
+    np.testing.assert_allclose(found.drop(index=7).iloc[:, :2], expected, rtol=1e-9)
+    table.assign(y=np.nan).to_csv(files / "gap.csv", index=False)
     result = run("reduce", files / "gap.csv", "-y", "y", code=2)
-    assert "missing values in the response in 1 column(s): 'y' (1); drop those rows" in result.stderr
+    assert "no row has a value in 'y', the response; name another column" in result.stderr
 
 
 def test_reduce_infinite_cells_are_counted_in_one_line(files):

@@ -35,6 +35,8 @@ def reduce_code(model: Any, joined: Joined, ids: Sequence[str], parts: Parts) ->
         names = f"CopulaImputer, HoleyReduction, {names}"
         call = f"HoleyReduction({model.imputer!r}, {call}, random_state={model.random_state!r})"
     response = repr(_names(y)[0] if len(_names(y)) == 1 else _names(y))
+    if len(parts.X) < len(joined.frame):
+        table += f"table = table.dropna(subset={_names(y)!r})\n"
     return (
         f"from colspace import {names}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
         f"y = table[{response}]\nX = table.drop(columns={[*others, *_names(y)]!r})\n{blocks}model = {call}\n"

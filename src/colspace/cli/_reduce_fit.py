@@ -44,25 +44,31 @@ class Task:
             return estimator, *self._fit_stream(stream, estimator, out, seed)
         from ..io import write_table
         from ._join import read_tables
-        from ._table import split_table
+        from ._table import rows_note, split_table
 
         with warnings_on_stderr("Note"), step("reading"):
             joined = read_tables(self.tables, self.ids, self.marks, self.encoding)
             choice = self._choose(list(joined.frame.columns))
-        parts = split_table(joined.frame, choice, unlabelled=not hasattr(estimator, "blocks"))
-        told = [text for text in (words_note(parts.words), gaps_note(joined.frame[choice.features])) if text]
+        every = split_table(joined.frame, choice)
+        parts = every.labelled() if hasattr(estimator, "blocks") else every  # Stein's method learns from all
+        told = [
+            words_note(parts.words),
+            gaps_note(joined.frame[choice.features]),
+            rows_note(len(every.X) - len(parts.X)),
+        ]
+        told = [text for text in told if text]
         for text in told:
             note(text)
         if hasattr(estimator, "blocks"):
             self._set_blocks(estimator, joined.blocks(choice.features), choice.features, parts.words)
         with warnings_on_stderr("Warning") as notes, step("fitting"):
-            if parts.X.isna().any(axis=None):
+            if every.X.isna().any(axis=None):
                 model, parts = fit_filled(estimator, parts, seed)
             else:
                 model = estimator.fit(parts.X, parts.y)
             test = estimator.rank_test(parts.X, parts.y, random_state=seed) if rank_test else None
         if out is not None:
-            write_table(parts.with_embedding(estimator), out)
+            write_table(every.with_embedding(model), out)
         return model, parts, joined, test, [*told, *notes]
 
     def _set_blocks(

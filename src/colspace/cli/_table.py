@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -31,6 +31,19 @@ class Parts:
     def n_rows(self) -> int:
         """Rows of the table."""
         return len(self.X) if self.rows is None else self.rows
+
+    def labelled(self) -> Parts:
+        """The rows that have a response; refuses where none has."""
+        kept = self.responses.notna().all(axis=1)
+        if kept.all():
+            return self
+        if not kept.any():
+            names = ", ".join(map(repr, self.responses))
+            msg = f"no row has a value in {names}, the response; name another column as --response"
+            raise ValueError(msg)
+        return replace(
+            self, X=self.X[kept], y=self.y[kept], ids=self.ids[kept], responses=self.responses[kept]
+        )
 
     def with_embedding(self, estimator: Any) -> Any:
         """Ids, embedding and responses side by side."""
@@ -81,17 +94,24 @@ def choose_columns(
     return Choice(rest, list(responses), list(ids))
 
 
-def split_table(frame: Any, choice: Choice, *, unlabelled: bool = False) -> Parts:
-    """Take a table apart and check that it can be reduced; ``unlabelled`` allows gaps in the response.
+def rows_note(count: int) -> str:
+    """What becomes of rows without a response, empty where there are none."""
+    if not count:
+        return ""
+    return f"{count:,} row{'s' * (count > 1)} without a response: embedded, but no part of the fit"
 
-    Columns of words become indicators of their levels; gaps stay.
+
+def split_table(frame: Any, choice: Choice) -> Parts:
+    """Take a table apart and check that it can be reduced.
+
+    Columns of words become indicators of their levels; gaps stay, also those of the response.
     """
     from ._levels import with_indicators
 
     X, words = with_indicators(frame[choice.features])
     responses = frame[choice.responses]
     y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
-    refuse_gaps(responses, "in the response", "drop those rows first", missing=not unlabelled)
+    refuse_gaps(responses, "in the response", "drop those rows first", missing=False)
     refuse_unfit(X, gaps=True)
     return Parts(X, y, frame[choice.ids], responses, words=words)
 
