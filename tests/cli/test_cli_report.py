@@ -142,7 +142,7 @@ def test_json_of_info_has_what_the_page_says(models, monkeypatch):
 def test_the_demo_ends_with_a_summary_a_report_and_what_to_try(tmp_path, monkeypatch):
     from colspace.experiments import demo
 
-    row = {"what": "a", "measure": "R2", "colspace": "0.5", "best of the others": "0.2", "by": "PCA"}
+    row = {"what": "a", "measure": "R2", "colspace": "0.5", "best of the others": "0.2, PCA"}
     X, y = demo.breast_cancer()
     monkeypatch.setattr(demo, "SECTIONS", [lambda *_: row])
     monkeypatch.setattr(

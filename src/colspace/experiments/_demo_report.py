@@ -45,11 +45,11 @@ def beside(what: str, rows: Sequence[Row], measure: str, *, least: bool = False)
     >>> from colspace.experiments._demo_report import beside
     >>> rows = [{"by": "ours", "of": 2, "R2": "0.5 ± 0.1"}, {"by": "PCA", "of": 2, "R2": "0.2 ± 0.1"}, {"by": "PLS", "of": 3, "R2": "0.9 ± 0.1"}]
     >>> beside("a table", rows, "R2")
-    {'what': 'a table', 'measure': 'R2', 'colspace': '0.5 ± 0.1', 'best of the others': '0.2 ± 0.1', 'by': 'PCA'}
+    {'what': 'a table', 'measure': 'R2', 'colspace': '0.5 ± 0.1', 'best of the others': '0.2 ± 0.1, PCA'}
     """
     name, group = list(rows[0])[:2]
     ours = str(rows[0][name]).split(",")[0]
     others = [r for r in rows if r[group] == rows[0][group] and str(r[name]).split(",")[0] != ours]
     best = (min if least else max)(others, key=lambda row: float(str(row[measure]).split()[0]))
     found = {"what": what, "measure": measure, "colspace": rows[0][measure]}
-    return {**found, "best of the others": best[measure], "by": best[name]}
+    return {**found, "best of the others": f"{best[measure]}, {best[name]}"}
