@@ -112,3 +112,11 @@ def test_quality_is_told_on_the_filled_columns(table):
     found = json.loads(run(*FIT[:-3], "-r", "1", "--json", "-").stdout)
     best = {row["method"]: row["score"] for row in found["quality"]["scores"]}
     assert best["joint reduction"] > 0.6
+
+
+def test_large_tables_of_new_rows_are_filled_too(table, monkeypatch):
+    run(*FIT, "--drop", "town", "--save", "m.skops")
+    run("apply", "m.skops", "train.csv", "--id", "who", "--out", "small.csv")
+    monkeypatch.setattr("colspace.io._stream.LARGE", 1000)
+    run("apply", "m.skops", "train.csv", "--id", "who", "--out", "large.csv")
+    assert Path("small.csv").read_text() == Path("large.csv").read_text()
