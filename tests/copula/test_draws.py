@@ -128,6 +128,16 @@ def test_drawn_marginals_vary_as_a_bayesian_bootstrap():
     assert (np.diff(z, axis=1) > 0).all()
 
 
+def test_marginals_of_cells_that_hardly_weigh_are_finite():
+    x = np.arange(5.0)
+    column = Column("continuous", x - 2, x, NONE, 0.0)
+    drawn = drawn_column(column, x, np.full(5, 1e-9), np.zeros(5), 1.0, RNG(0))
+    assert np.isfinite(drawn.z).all()
+    assert (np.diff(drawn.z) > 0).all()
+    far = Column("continuous", np.linspace(-9, 9, 40), np.arange(40.0), NONE, 1e300)
+    assert np.isfinite(far.curve).all()
+
+
 def test_more_gaps_more_sweeps():
     assert schedule(0.1) == (60, 10)
     assert schedule(0.5) == (200, 50) == schedule(0.9)

@@ -10,7 +10,8 @@ from colspace import JointReduction, PairRegressor, stack_blocks
 from colspace.datasets import make_pairs
 from colspace.metrics import nsee, recall_at_k
 from colspace.pairs import _kernel, _ranking, _tune
-from colspace.pairs._links import check_links
+from colspace.pairs._links import check_links, read_links
+from colspace.pairs._reduce import pair_moments
 
 
 def small(seed=0, m=14, n=11, p=4, q=3):
@@ -426,3 +427,10 @@ def test_a_proxy_on_which_a_driver_fails_is_fitted(monkeypatch):
     monkeypatch.setattr(scipy.linalg, "svd", unwilling)
     found = PairRegressor(2, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y).predict()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_moments_of_scores_that_are_all_the_same_are_zero():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((6, 3)), rng.standard_normal((5, 2))
+    found = pair_moments(A, B, read_links(np.ones((6, 5)), None, (6, 5)), "joint", 1)
+    np.testing.assert_array_equal(found.cross, 0.0)

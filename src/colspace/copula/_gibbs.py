@@ -168,6 +168,7 @@ def drawn_column(
     .. math:: \sum_i w_i \Phi\Big(\frac{z_k - m_i}{s}\Big) = \sum_i w_i [x_i < x_k] + \tfrac12 \sum_i w_i [x_i = x_k] .
     """
     w = rng.standard_exponential(len(x)) if weight is None else rng.standard_gamma(weight)
+    w = w if w.any() else np.ones(len(x))  # weights so small that no draw is above zero
     w /= w.sum()
     reach = 6.0 * sd
     grid = np.linspace(centre.min() - reach, centre.max() + reach, _GRID)

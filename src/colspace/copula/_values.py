@@ -82,7 +82,8 @@ class Column:
                 law = tail.law(reach)
                 off = law - x[far]
                 slope = np.maximum(tail.power * np.abs(law - tail.middle) / reach, _TINY)
-                chance = (self.wobble * _ROOT) * np.exp(0.5 * np.minimum(reach, 37.0) ** 2)
+                with np.errstate(over="ignore"):  # of cells that hardly weigh: nothing but chance
+                    chance = (self.wobble * _ROOT) * np.exp(0.5 * np.minimum(reach, 37.0) ** 2)
                 lack = float(((off / slope) ** 2 / chance).sum()) / len(off)
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
         return np.maximum.accumulate(x)

@@ -70,7 +70,7 @@ def pair_moments(A: Array, B: Array, links: Links, reduction: str, r: int, rng: 
         means.append(first + shift)
     Ac, Bc = centred
     counts = [len(X) if d is None else int((d > 0).sum()) for X, d in zip((A, B), weights, strict=True)]
-    total = links.count * links.deviation
+    total = links.count * links.deviation or np.inf  # scores that are all the same say nothing
     found: dict[str, Any] = {}
     if reduction in ("joint", "cphd"):
         residual = links.scores if links.counted is None else links.scores - links.mean * links.counted
