@@ -46,7 +46,8 @@ class CopulaModel:
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
     seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
     ``wider`` how much wider its laws of a column's cells are than it says. ``lean`` is how far a column's mean goes from its median
-    to what its law says.
+    to what its law says. ``tails`` are degrees of freedom of a row's common scale (infinite: all rows are alike), and z is on the
+    scale of Student's t with these.
     """
 
     state: State
@@ -65,6 +66,12 @@ class CopulaModel:
     joint: Array | None = None
     wider: Array | None = None
     lean: Array | None = None
+    tails: float = np.inf
+
+    @property
+    def by_cell(self) -> bool:
+        """Whether rows are solved for means and variances of z in place of the factors'."""
+        return self.joint is not None or np.isfinite(self.tails)
 
     @property
     def factors(self) -> Factors:

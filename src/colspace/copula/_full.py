@@ -15,6 +15,7 @@ from ._encode import training_block
 from ._estep import Array
 from ._fit import CopulaModel
 from ._gibbs import Table, full_draws, standardised
+from ._heavy import without_tails
 from ._left_out import with_lean
 from ._pairs import WIDEST, Pairs, all_factors, bridge_of, contracted, independent, unseen_pairs
 from ._passes import DaskRows, LocalRows
@@ -146,6 +147,7 @@ def _change(unseen: Pairs | None) -> Callable[[Array], Array]:
 def drawn_tables(
     X: Any,
     model: CopulaModel,
+    point: CopulaModel,
     table: Table | None,
     unseen: Pairs | None,
     n_samples: int,
@@ -153,9 +155,16 @@ def drawn_tables(
     *,
     clip: bool,
 ) -> list[Array]:
-    """Tables with drawn gaps: by a full correlation where there is a table to draw it from, else by the factors."""
+    """Tables with drawn gaps: by a full correlation where there is a table to draw it from, else by the factors.
+
+    With the tails of ``point``, what predicts.
+    """
     if unseen is not None and len(unseen) > WIDEST:
         unseen = None
+    if np.isfinite(point.tails):
+        if table is None:
+            return draws(X, point, n_samples, rng, clip=clip)
+        return full_draws(dense(X), table, without_tails(point), n_samples, rng, clip=clip, tails=point.tails)
     if table is not None:
         return full_draws(dense(X), table, model, n_samples, rng, clip=clip, unseen=unseen)
     if unseen is None or model.method == "paper":

@@ -11,10 +11,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
+from ._covariance import Normal, Unknown, solve
 from ._encode import known_rows
 from ._estep import Array, Index
 from ._fit import CopulaModel
 from ._pairs import Pairs, contracted, independent
+from ._tails import normal_scores, student_scores
 from ._values import Column
 
 _FARTHEST = 37.0  # beyond which Phi is zero
@@ -281,14 +283,16 @@ def full_draws(
     *,
     clip: bool,
     unseen: Pairs | None = None,
+    tails: float = np.inf,
 ) -> list[Array]:
-    """Tables whose gaps are drawn, with mean, covariance and marginals drawn for each."""
+    """Tables whose gaps are drawn, with mean, covariance and marginals drawn for each; with ``tails`` rows have scales of their own."""
     same = X.shape == table.X.shape and np.array_equal(X, table.X, equal_nan=True)
     states = chain(table, model, rng, new=None if same else X, unseen=unseen)
     out = []
     for drawn in itertools.islice(states, n_samples):
         found, Z = drawn.found, drawn.Z
         filled = np.array(X, dtype=np.float64)
+        z = drawn.z if np.isinf(tails) else heavier(drawn.z, np.isnan(filled), found, tails, rng)
         for j, gone in enumerate(drawn.cells.missing):
             if not len(gone):
                 continue
@@ -300,10 +304,34 @@ def full_draws(
                 centre = found.mean[j] + (Z[on] - found.mean) @ weights
                 w = None if table.weight is None else table.weight[on]
                 column = drawn_column(column, table.X[on, j], w, centre, float(found.Q[j, j] ** -0.5), rng)
-            x = column.values(drawn.z[gone, j])
+            x = column.values(z[gone, j])
             filled[gone, j] = np.clip(x, *column.limits) if clip else x
         out.append(filled)
     return out
+
+
+def heavier(z: Array, gone: Any, found: Parameters, df: float, rng: np.random.Generator) -> Array:
+    r"""Rows whose gaps were drawn from a normal law, with gaps as Student's t of the same correlation has them.
+
+    On the scale of t the drawn residuals of row i are about its own mean of gaps and times :math:`\sqrt{(\nu + \delta_i^2) / \chi^2}`,
+    a draw of nu + m degrees of freedom, where delta is the distance of its m known cells.
+    """
+    scale = np.sqrt(np.diag(found.cover))
+    u = (z - found.mean) / scale
+    law = Normal(np.zeros(len(scale)), found.cover / np.outer(scale, scale))
+    Q, t = found.Q * np.outer(scale, scale), student_scores(u, df)
+    count = gone.sum(axis=1)
+    for m in np.unique(count[count > 0]):
+        rows = np.flatnonzero(count == m)
+        columns = np.nonzero(gone[rows])[1].reshape(len(rows), m)
+        at, none = (rows[:, None], columns), np.zeros(columns.shape)
+        group = Unknown(rows, columns, none, none, none, none)
+        residual = u[at] - solve(group, u, law, Q)[0]
+        t[at] = solve(group, t, law, Q)[0]
+        far = np.einsum("ij,ij->i", t[rows] @ Q, t[rows])
+        wide = np.sqrt((df + far) / rng.chisquare(df + z.shape[1] - m, len(rows)))
+        t[at] += residual * wide[:, None]
+    return found.mean + scale * normal_scores(t, df)
 
 
 def standardised(model: CopulaModel, mean: Array, scale: Array) -> CopulaModel:

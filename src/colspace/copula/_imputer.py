@@ -28,6 +28,7 @@ from ._corrections import Refit, corrections
 from ._curved import redrawn
 from ._fit import CopulaModel, fit_copula, marginals_of
 from ._full import drawn_tables, point_model, training_table, unseen_of, with_bridge
+from ._heavy import tailed
 from ._kinds import as_seen, choose_kinds, orders_of, seen_values
 from ._levels import LevelsMixin
 from ._pairs import named, warn_unseen
@@ -77,6 +78,11 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         columns, no more than rows, and a million cells (in memory, not sparse; the fitted model keeps a copy of such a table)
         ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, with an automatic number of factors, cells hidden
         from both say how much of the full matrix is mixed into that of the factors for predictions.
+    tails : "auto", "normal" or float, default="auto"
+        Degrees of freedom of a scale that all columns of a row share, as in a t copula: rows that are wild in some columns are wild in
+        all, such as days of a market; from 1 (very heavy), "normal": infinite. "auto" takes those with which observed cells are likeliest,
+        if they surely are likelier than without (``tails_``). Only where all columns are continuous, in memory, seen together and do not
+        bend; a number is refused elsewhere.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
         share of values at the limit), "nominal" (levels without an order: text, categories, codes) and "id" (left out and passed on as
@@ -127,6 +133,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
     nonlinear_gain_ : ndarray (n_features,)
         Share of the copula's absolute error (nominal columns: of the Brier score of hidden cells) that the correction takes away
         outside the bag; 0 where there is none.
+    tails_ : float
+        Degrees of freedom of the scale that a row's columns share, infinite where they share none.
     levels_ : dict
         Levels of the columns that have them.
     latent_names_ : tuple
@@ -160,6 +168,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
         "correlation": [StrOptions({"auto", "full", "factors"})],
+        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, None, closed="left")],
         "kinds": [str, Mapping],
         "na_values": "no_validation",
         "clip": ["boolean"],
@@ -179,6 +188,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         method: str = "ep",
         noise: str = "column",
         correlation: str = "auto",
+        tails: str | float = "auto",
         kinds: str | Mapping[Any, Any] = "auto",
         na_values: Any = None,
         clip: bool = False,
@@ -194,6 +204,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self.method = method
         self.noise = noise
         self.correlation = correlation
+        self.tails = tails
         self.kinds = kinds
         self.na_values = na_values
         self.clip = clip
@@ -225,6 +236,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         """
         rows, layout = self._read(X, sample_weight)
         bends = may_bend(self.nonlinear, self.method, rows)
+        bends = bends and (isinstance(self.tails, str) or self.nonlinear is True)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])
@@ -268,6 +280,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             nonlinear=self.nonlinear if bends else False,
         )
         self._point, self._odds, self._words, self._steps = found
+        self._point = tailed(rows, self._point, marginals.chain, self.tails, self._unseen)
         self._store(model, layout, columns, seen)
         for group, known in (*zip(columns.groups, self._words, strict=True), *self._steps):
             self.nonlinear_gain_[group.column] = known.gain
@@ -322,6 +335,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self.kinds_ = kinds
         self.n_components_, self.rank_ = f.rank, model.rank
         self.n_iter_ = sum(len(trace.changes) for trace in model.traces)
+        self.tails_ = self._point.tails
         self.nonlinear_gain_ = np.zeros(p)
         if self._point.curved is not None:
             self.nonlinear_gain_[columns.direct] = self._point.curved.gain[columns.place]
@@ -434,7 +448,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             raise ValueError(msg)
         part, rng = self._part(values), generator(random_state)
         found = drawn_tables(
-            part, self._model, self._table, self._unseen, int(n_samples), rng, clip=self.clip
+            part, self._model, self._point, self._table, self._unseen, int(n_samples), rng, clip=self.clip
         )
         drawn = self._draw_levels(found, values, rng)
         if self._point.curved is not None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._residual_law import ResidualLaw
+from ._tails import StudentLaw
 from ._values import Column
 
 Array = NDArray[np.float64]
@@ -37,7 +38,7 @@ def lean_of(off: Array, told: Array, weight: Array, prior: float = 1.0) -> float
 
 
 def beside_median(
-    column: Column, mean: Array, sd: Array, x: Array, law: ResidualLaw | None = None
+    column: Column, mean: Array, sd: Array, x: Array, law: ResidualLaw | StudentLaw | None = None
 ) -> tuple[Array, Array]:
     """Of cells with their latent laws: x less the median, and the mean less the median."""
     median = column.values(mean)

@@ -12,8 +12,9 @@ from ._encode import KnownRows, known_rows, training_block
 from ._estep import Array, Index, cavity, signal
 from ._fit import CopulaModel
 from ._lean import beside_median, in_units, lean_of
-from ._predict import row_laws
+from ._predict import row_distance, row_laws
 from ._rank import chosen
+from ._tails import StudentLaw
 
 ROWS = 1000  # rows that are looked at, at most
 _SWEEPS = 12  # of sites under any correlation
@@ -28,26 +29,32 @@ class LeftOut:
     x: Array
     mean: Array
     sd: Array
+    law: StudentLaw | None = None
 
 
 def left_out(X: Array, model: CopulaModel) -> LeftOut:
     """The cells of some rows, sites of levels as they are with the cell in view."""
     known = known_rows(X, model.state.chain, model.columns, model.labels)
-    mean, variance = (_factors if model.joint is None else _joint)(known, model)
+    mean, variance, far = (_factors if model.joint is None else _joint)(known, model)
+    rows, law = known.rows, None
+    if np.isfinite(model.tails):  # all cells are known exactly
+        df = model.tails + np.bincount(rows.row, minlength=rows.n)[rows.row] - 1.0
+        rest = np.maximum(far[rows.row] - (known.z - mean) ** 2 / variance, 0.0)
+        variance, law = variance * (model.tails + rest) / df, StudentLaw(df)
     sd = np.sqrt(variance)
     if model.wider is not None:
-        sd = sd * model.wider[known.rows.column]
-    return LeftOut(known.rows.row, known.rows.column, known.x, mean, sd)
+        sd = sd * model.wider[rows.column]
+    return LeftOut(rows.row, rows.column, known.x, mean, sd, law)
 
 
-def _factors(known: KnownRows, model: CopulaModel) -> tuple[Array, Array]:
+def _factors(known: KnownRows, model: CopulaModel) -> tuple[Array, Array, Array]:
     laws, f = row_laws(known, model), model.factors
     m, v = signal(known.rows, laws.posterior, f)
     centre, spread = cavity(m, v, laws.tau, laws.nu)
-    return centre, spread + f.noise[known.rows.column]
+    return centre, spread + f.noise[known.rows.column], row_distance(laws, f)
 
 
-def _joint(known: KnownRows, model: CopulaModel) -> tuple[Array, Array]:
+def _joint(known: KnownRows, model: CopulaModel) -> tuple[Array, Array, Array]:
     r"""Under any correlation, with Q its inverse: a cell that is known exactly has, given the others,
 
     .. math:: K_{jj} = Q_{jj} - Q_{jU} V Q_{Uj}, \qquad E z_j = z_j - (Q \tilde z)_j / K_{jj}, \qquad Var z_j = 1 / K_{jj} ,
@@ -75,7 +82,8 @@ def _joint(known: KnownRows, model: CopulaModel) -> tuple[Array, Array]:
     K = np.maximum(precision[exact], 1e-12)
     mean[exact] = cells.z[exact] - (filled @ Q)[exact] / K
     variance[exact] = 1.0 / K
-    return mean[rows.row, rows.column], variance[rows.row, rows.column]
+    far = np.einsum("ij,ij->i", filled @ Q, filled)
+    return mean[rows.row, rows.column], variance[rows.row, rows.column], far
 
 
 def _cavity(group: Unknown, m: Array, V: Array) -> tuple[Array, Array]:
@@ -84,22 +92,28 @@ def _cavity(group: Unknown, m: Array, V: Array) -> tuple[Array, Array]:
     return (m - v * group.nu) / rest, v / rest
 
 
-def with_lean(model: CopulaModel, X: Any, weight: Array | None) -> CopulaModel:
-    """The model with what its means are to be trusted, by the squared errors of observed cells that are left out.
-
-    First of the table, then of each column, with the table's in place of 1; in about ``ROWS`` rows, chosen by what they hold.
-    """
+def some_rows(X: Any, weight: Array | None, model: CopulaModel) -> tuple[Any, Array]:
+    """About ``ROWS`` of the rows and their weights, chosen by what they hold."""
     total = float(X.shape[0] if weight is None else weight.sum())
     if total > ROWS:
         block = training_block(X, model.state.chain)
         some = np.unique(block.rows.row[chosen(block, 1.0, ROWS / total)])
         X, weight = X[some], None if weight is None else weight[some]
+    return X, np.ones(len(X)) if weight is None else weight
+
+
+def with_lean(model: CopulaModel, X: Any, weight: Array | None) -> CopulaModel:
+    """The model with what its means are to be trusted, by the squared errors of observed cells that are left out.
+
+    First of the table, then of each column, with the table's in place of 1; in about ``ROWS`` rows, chosen by what they hold.
+    """
+    X, w = some_rows(X, weight, model)
     cells = left_out(X, model)
-    w = np.ones(len(X)) if weight is None else weight
     found: dict[int, tuple[Array, Array, Array]] = {}
     for j in map(int, np.unique(cells.column)):
         on = np.flatnonzero(cells.column == j)
-        off, told = beside_median(model.columns[j], cells.mean[on], cells.sd[on], cells.x[on])
+        law = None if cells.law is None else cells.law.some(on)
+        off, told = beside_median(model.columns[j], cells.mean[on], cells.sd[on], cells.x[on], law)
         found[j] = off, told, w[cells.row[on]]
     lean = np.ones(len(model.columns))
     scaled = []

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ._covariance import Normal, cells_of
+from ._covariance import Normal, cells_of, inverse
 from ._covariance import row_laws as cell_laws
 from ._encode import KnownRows, by_column, known_rows, rows_per_block
 from ._estep import (
@@ -39,6 +39,7 @@ from ._pairs import bridged
 from ._residual_law import ResidualLaw
 from ._solved import remembered
 from ._step import DAMPING, level_means, own_sites
+from ._tails import StudentLaw, log_steepness
 from ._threads import plain_products
 from ._truncated import log_mass
 
@@ -144,15 +145,19 @@ def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> 
     return RowLaws(known, q, tau, nu)
 
 
-def latent_variance(q: Posterior, f: Factors) -> Array:
-    """Variance of z, every row and column; uncertain loadings and noise included."""
+def latent_variance(q: Posterior, f: Factors, scale: Array | None = None) -> Array:
+    """Variance of z, every row and column; uncertain loadings and noise included. ``scale``: that of each row, of a variance."""
     k = f.rank
     i, j = triangle(k)
     loose = pack(f.C)
     variance = doubled(q.V, k) @ (pack(f.W[:, :, None] * f.W[:, None, :]) + loose).T
+    if scale is not None:
+        variance += f.noise
+        variance *= scale[:, None]
     if loose.any():
         variance += doubled(q.t[:, i] * q.t[:, j], k) @ loose.T
-    variance += f.noise
+    if scale is None:
+        variance += f.noise
     return variance
 
 
@@ -167,12 +172,13 @@ class Gaps:
     rows: Index
     mean: Array
     sd: Array
-    law: ResidualLaw | None = None
+    law: ResidualLaw | StudentLaw | None = None
     lean: float = 1.0
 
     def some(self, on: Index) -> Gaps:
         """Some of the cells."""
-        return replace(self, rows=self.rows[on], mean=self.mean[on], sd=self.sd[on])
+        law = None if self.law is None else self.law.some(on)
+        return replace(self, rows=self.rows[on], mean=self.mean[on], sd=self.sd[on], law=law)
 
     def below(self, z: Array) -> Array:
         """Probability that the latent value is below z."""
@@ -189,32 +195,37 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
     """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
     f, none = model.factors, np.zeros(0)
     for some, q in solved_rows(X, model):
-        mean = f.W @ q.t.T if model.joint is None else q.t.T
+        mean = q.t.T if model.by_cell else f.W @ q.t.T
         sd: Array | None = None
         if spread:
-            sd = np.sqrt(latent_variance(q, f) if model.joint is None else q.V).T
+            sd = np.sqrt(q.V if model.by_cell else latent_variance(q, f)).T
             sd = sd if model.wider is None else sd * model.wider[:, None]
         if model.bridge is not None:
             other = model.bridge.model
             there = known_rows(X[some], other.state.chain, other.columns, other.labels)
             mean, sd = bridged(model.bridge, row_laws(there, other).posterior, there.rows, mean, sd)
-        for j, gone in enumerate(np.ascontiguousarray(_missing(X[some]).T)):
+        missing = np.ascontiguousarray(_missing(X[some]).T)
+        law = StudentLaw(model.tails + np.sum(~missing, axis=0)) if np.isfinite(model.tails) else None
+        for j, gone in enumerate(missing):
             rows = np.flatnonzero(gone)
             if len(rows):
                 width = none if sd is None else sd[j, rows]
                 lean = 1.0 if model.lean is None else float(model.lean[j])
-                yield Gaps(j, some.start + rows, mean[j, rows], width, lean=lean)
+                own = None if law is None else law.some(rows)
+                yield Gaps(j, some.start + rows, mean[j, rows], width, own, lean)
 
 
 def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
     """Blocks of rows with the law of their factors, solved once for all that is asked of one table after another.
 
-    Of a model with a joint correlation, means and variances of z in place of the factors'.
+    Of a model with a joint correlation or tails, means and variances of z in place of the factors'.
     """
 
     def solve(rows: slice) -> Posterior:
         known = known_rows(X[rows], model.state.chain, model.columns, model.labels)
-        return row_laws(known, model).posterior if model.joint is None else joint_laws(known, model)
+        if not model.by_cell:
+            return row_laws(known, model).posterior
+        return tailed_laws(known, model) if model.joint is None else joint_laws(known, model)
 
     return remembered(X, model, solve)
 
@@ -224,7 +235,31 @@ def joint_laws(known: KnownRows, model: CopulaModel) -> Posterior:
     assert model.joint is not None
     chain = model.state.chain
     cells = cells_of(known.rows, known.exact, known.z, known.censored, known.level, chain, None)
-    return Posterior(*cell_laws(cells, Normal(np.zeros(len(model.joint)), model.joint)))
+    z, variance = cell_laws(cells, Normal(np.zeros(len(model.joint)), model.joint))
+    if np.isfinite(model.tails):
+        far = np.einsum("ij,ij->i", z @ inverse(model.joint), z)
+        variance *= row_scale(far, known, model.tails)[:, None]
+    return Posterior(z, variance)
+
+
+def tailed_laws(known: KnownRows, model: CopulaModel) -> Posterior:
+    """Means and variances of z of all cells under factors, rows having each a scale of their own."""
+    laws, f = row_laws(known, model), model.factors
+    scale = row_scale(row_distance(laws, f), known, model.tails)
+    return Posterior(laws.posterior.t @ f.W.T, latent_variance(laws.posterior, f, scale))
+
+
+def row_distance(laws: RowLaws, f: Factors) -> Array:
+    r"""Of what each row shows, all of it known exactly: :math:`z^\top (W W^\top + D)^{-1} z = z^\top D^{-1} z - t^\top W^\top D^{-1} z`."""
+    rows, known = laws.known.rows, laws.known
+    square = sums_by(rows.row[known.exact], known.z * laws.nu[known.exact], rows.n)
+    told = np.einsum("ni,ni->n", laws.posterior.t, np.asarray(rows.table(laws.nu) @ f.W))
+    return np.maximum(square - told, 0.0)
+
+
+def row_scale(far: Array, known: KnownRows, tails: float) -> Array:
+    r"""Squared scale of the law of a row's gaps, Student's t: :math:`(\nu + \delta^2) / (\nu + m)` with m cells at the distance delta."""
+    return (tails + far) / (tails + np.bincount(known.rows.row, minlength=known.rows.n))
 
 
 def _missing(X: Any) -> NDArray[np.bool_]:
@@ -274,16 +309,13 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
     if model.method == "paper" or column.kind in STEPPED:
         return gap.mean - q * gap.sd, gap.mean + q * gap.sd
     m, s = model.cells[j], model.loose[j]
-    variance *= 1.0 + (column.z[-1] - column.z[0]) / (2.0 * s * m)
+    variance *= 1.0 + column.span / (2.0 * s * m)
     sides = (-q, q) if gap.law is None else gap.law.quantile(np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
-    at = np.array(sides)[:, None]
+    at = np.asarray(sides).reshape(2, -1)
     ends = at * np.sqrt(variance)
     ends += gap.mean
-    np.clip(ends, column.z[0], column.z[-1], out=ends)
-    ends *= ends
-    ends *= 0.5
-    np.exp(ends, out=ends)  # 1 / density, but for the root of 2 pi
-    ends *= s * np.sqrt(2 * np.pi) / (2.0 * m)
+    ends = column.looseness(np.clip(ends, column.z[0], column.z[-1], out=ends))
+    ends *= s / (2.0 * m)
     ends += variance
     np.sqrt(ends, out=ends)
     ends *= at
@@ -323,7 +355,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
             low, high = np.minimum(low, gap.mean), np.maximum(high, gap.mean)
         if bound:
             reach = np.maximum(np.minimum(gap.mean - low, high - gap.mean), 1e-9 * gap.sd)
-            p = np.maximum(1.0 - (gap.sd / reach) ** 2, 0.0)
+            p = np.maximum(1.0 - (1.0 if gap.law is None else gap.law.variance) * (gap.sd / reach) ** 2, 0.0)
         else:
             p = gap.below(high) - gap.below(low)
         out[gap.rows, gap.column] = p
@@ -366,10 +398,14 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
 
 @plain_products
 def explained(X: Any, model: CopulaModel) -> Array:
-    """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed."""
+    """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed.
+
+    Of rows with a scale of their own, on the normal scale of z.
+    """
     out = np.full(X.shape, np.nan)
     for gap in gaps(X, model):
-        out[gap.rows, gap.column] = np.maximum(1.0 - gap.sd**2, 0.0)
+        sd = gap.sd if np.isinf(model.tails) else gap.sd * np.exp(-log_steepness(gap.mean, model.tails))
+        out[gap.rows, gap.column] = np.maximum(1.0 - sd**2, 0.0)
     return out
 
 
@@ -377,25 +413,44 @@ def explained(X: Any, model: CopulaModel) -> Array:
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
     """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
 
-    Of m cells noise ~ noise m / chi2(m), but in columns of levels, whose scale is fixed, and the place ~ N(0, noise / m).
+    Of m cells noise ~ noise m / chi2(m), but in columns of levels, whose scale is fixed, and the place ~ N(0, noise / m). With tails
+    of nu degrees of freedom what a row's m cells leave open is times the root of (nu + distance^2) / chi2(nu + m).
     """
     f, k, p = model.factors, model.factors.rank, len(model.columns)
     out = [dense(X) for _ in range(n_samples)]
     root = np.linalg.cholesky(f.C + 1e-15 * np.eye(k))
     loadings = [f.W + np.einsum("pij,pj->pi", root, rng.standard_normal((p, k))) for _ in range(n_samples)]
     noises, places = _noise_and_place(model, n_samples, rng)
-    for some, q in solved_rows(X, model):
+    for some, q, far in _factor_rows(X, model):
         a, missing = some.start, _missing(X[some])
         spread = np.linalg.cholesky(unpack(q.V, k))
+        seen = np.sum(~missing, axis=1)
         for table, W, noise, place in zip(out, loadings, noises, places, strict=True):
-            t = q.t + np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
-            z = t @ W.T + place + np.sqrt(noise) * rng.standard_normal(missing.shape)
+            away = np.einsum("nij,nj->ni", spread, rng.standard_normal(q.t.shape))
+            own = np.sqrt(noise) * rng.standard_normal(missing.shape)
+            if far is not None:
+                wide = np.sqrt((model.tails + far) / rng.chisquare(model.tails + seen))[:, None]
+                away, own = away * wide, own * wide
+            z = (q.t + away) @ W.T + place + own
             for j in np.flatnonzero(missing.any(axis=0)):
                 rows = np.flatnonzero(missing[:, j])
                 column = model.columns[j]
                 x = column.values(z[rows, j])
                 table[a + rows, j] = np.clip(x, *column.limits) if clip else x
     return out
+
+
+def _factor_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior, Array | None]]:
+    """Blocks of rows with their factors and, of a model with tails, the distances of what they show."""
+    if np.isinf(model.tails):
+        for some, q in solved_rows(X, model):
+            yield some, q, None
+        return
+    size = rows_per_block(len(model.columns), model.factors.rank)
+    for a in range(0, X.shape[0], size):
+        some = slice(a, min(a + size, X.shape[0]))
+        laws = row_laws(known_rows(X[some], model.state.chain, model.columns, model.labels), model)
+        yield some, laws.posterior, row_distance(laws, model.factors)
 
 
 def _noise_and_place(model: CopulaModel, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _KEPT = 400  # quantiles that are kept
+_BAND = 0.3  # about each residual, of a unit variance
+_LEAST = 1e-12  # density of what no residual is near
+_ROOT = 0.5 * np.log(2 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,25 @@ class ResidualLaw:
         """Share below a residual."""
         return np.asarray(np.interp(at, self.at, self.share, left=0.0, right=1.0))
 
+    def some(self, _: Any) -> ResidualLaw:
+        """That of some of the cells: all have the same."""
+        return self
+
+    def log_density(self, at: Array) -> Array:
+        """Of a mixture about the residuals, of their variance."""
+        nodes = self.nodes / np.sqrt(1.0 + _BAND**2)
+        told = np.mean(np.exp(-0.5 * ((at[:, None] - nodes) / _BAND) ** 2), axis=1)
+        return np.asarray(np.log(np.maximum(told, _LEAST)) - np.log(_BAND) - _ROOT)
+
     @property
     def nodes(self) -> Array:
         """Residuals of equal weight."""
         return self.quantile((np.arange(64) + 0.5) / 64)
+
+    @property
+    def variance(self) -> float:
+        """That of standardised residuals."""
+        return 1.0
 
 
 def residual_law(residual: Array, weight: Array) -> tuple[ResidualLaw, float]:

@@ -19,7 +19,6 @@ from ._values import Column
 FOLDS = 5  # each cell is hidden once, with about so large a part of the others
 _AT_ONCE = 1 << 22  # cells of a table that are dense at once
 _LEAST = 1e-12  # probability of what a law of residuals rules out
-_BAND = 0.3  # about each residual, of a unit variance
 _ROOT = 0.5 * np.log(2 * np.pi)
 
 
@@ -86,12 +85,8 @@ def log_density(column: Column, gap: Gaps, x: Array) -> Array:
     at = (column.latent(value) - part.mean) / part.sd
     if part.law is None:
         told = -0.5 * at**2 - _ROOT
-    else:  # a mixture about the residuals, of their variance
-        nodes = part.law.nodes / np.sqrt(1.0 + _BAND**2)
-        told = np.log(
-            np.maximum(np.mean(np.exp(-0.5 * ((at[:, None] - nodes) / _BAND) ** 2), axis=1), _LEAST)
-        )
-        told -= np.log(_BAND) + _ROOT
+    else:
+        told = part.law.log_density(at)
     out[on] = told - np.log(part.sd) + column.log_slope(value)
     return out
 

@@ -81,7 +81,7 @@ def remembered(
     chunks = [slice(a, min(a + many, n)) for a in range(0, n, many)]
     if not len(model.state.chain.level_value):
         size = many  # nothing is swept, so that one block is as good as several
-    worth = n * p >= _LEAST and (4 * n * k * (k + 3) if model.joint is None else 16 * n * p) <= _MOST
+    worth = n * p >= _LEAST and (4 * n * k * (k + 3) if not model.by_cell else 16 * n * p) <= _MOST
     key = fingerprint(X) if worth else b""
     old = SOLVED.find(model, key) if worth else None
     if old is not None:

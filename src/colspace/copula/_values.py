@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 from ._lookup import Lookup
 from ._marginals import STEPPED, Chain
 from ._residual_law import ResidualLaw
+from ._tails import StudentLaw, log_density, log_steepness, normal_scores, student_scores
 
 Array = NDArray[np.float64]
 
@@ -55,13 +56,17 @@ class Tail:
 
 @dataclass(frozen=True)
 class Column:
-    """g of one column: values at nodes, levels, and the variance of a node's place times its density."""
+    """g of one column: values at nodes, levels, and the variance of a node's place times its density.
+
+    z is on the scale of Student's t with ``df`` degrees of freedom, infinite: normal.
+    """
 
     kind: str
     z: Array
     x: Array
     levels: Array
     wobble: float
+    df: float = field(default=np.inf, kw_only=True)
 
     @cached_property
     def tails(self) -> tuple[Tail | None, Tail | None]:
@@ -83,10 +88,32 @@ class Column:
                 off = law - x[far]
                 slope = np.maximum(tail.power * np.abs(law - tail.middle) / reach, _TINY)
                 with np.errstate(over="ignore"):  # of cells that hardly weigh: nothing but chance
-                    chance = (self.wobble * _ROOT) * np.exp(0.5 * np.minimum(reach, 37.0) ** 2)
+                    chance = self.wobble * self.looseness(reach)
                 lack = float(((off / slope) ** 2 / chance).sum()) / len(off)
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
         return np.maximum.accumulate(x)
+
+    def looseness(self, z: Array) -> Array:
+        """Variance of the place of a node at z, in units of ``wobble``: 1 over the normal density, times the squared slope of z."""
+        if np.isinf(self.df):
+            out = np.clip(z, -37.0, 37.0)
+            out *= out
+            out *= 0.5
+            np.exp(out, out=out)
+            out *= _ROOT
+            return out
+        return np.asarray(np.exp(np.minimum(log_steepness(z, self.df) - log_density(z, self.df), 700.0)))
+
+    def with_tails(self, df: float) -> Column:
+        """The column on the scale of Student's t."""
+        return replace(self, z=student_scores(self.z, df), df=df)
+
+    @property
+    def span(self) -> float:
+        """From the first to the last node on the normal scale."""
+        ends = self.z[[0, -1]]
+        low, high = ends if np.isinf(self.df) else normal_scores(ends, self.df)
+        return float(high - low)
 
     @cached_property
     def edges(self) -> Array:
@@ -170,7 +197,11 @@ class Column:
         return np.diff(edges, axis=1)
 
     def expectation(
-        self, mean: Array, sd: Array, clip: tuple[float, float] | None, law: ResidualLaw | None = None
+        self,
+        mean: Array,
+        sd: Array,
+        clip: tuple[float, float] | None,
+        law: ResidualLaw | StudentLaw | None = None,
     ) -> Array:
         """E[g(z)] under N(mean, sd^2), or a ``law`` of that size: exact for levels, by Gauss-Hermite nodes otherwise."""
         if self.kind in STEPPED:
