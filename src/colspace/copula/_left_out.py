@@ -38,7 +38,7 @@ def left_out(X: Array, model: CopulaModel) -> LeftOut:
     mean, variance, far = (_factors if model.joint is None else _joint)(known, model)
     rows, law = known.rows, None
     if np.isfinite(model.tails):  # all cells are known exactly
-        df = model.tails + np.bincount(rows.row, minlength=rows.n)[rows.row] - 1.0
+        df = np.asarray(model.tails + np.bincount(rows.row, minlength=rows.n)[rows.row] - 1.0, np.float64)
         rest = np.maximum(far[rows.row] - (known.z - mean) ** 2 / variance, 0.0)
         variance, law = variance * (model.tails + rest) / df, StudentLaw(df)
     sd = np.sqrt(variance)

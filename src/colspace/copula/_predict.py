@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
+from ._ladders import Ladders
 from ._marginals import STEPPED
 from ._pairs import bridged
 from ._residual_law import ResidualLaw
@@ -191,9 +192,61 @@ def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
     return (plain_gaps if model.curved is None else model.curved.gaps)(X, model, spread=spread)
 
 
+@dataclass(frozen=True)
+class GapBlock:
+    """Rows from ``start``: where they are missing, and means and deviations of z (None: not asked for), columns x rows."""
+
+    start: int
+    missing: NDArray[np.bool_]
+    mean: Array
+    sd: Array | None
+    law: StudentLaw | None
+    lean: Array | None
+
+    def write(self, out: Array, columns: Any, values: Array) -> None:
+        """Values of the gaps of some columns into a table of all rows."""
+        rows = out[self.start : self.start + self.missing.shape[1]].T
+        if isinstance(columns, slice):
+            np.copyto(rows[columns], values, where=self.missing[columns])
+        else:
+            rows[columns] = np.where(self.missing[columns], values, rows[columns])
+
+    def gaps(self, without: Any = ()) -> Iterator[Gaps]:
+        """Column by column, but for some."""
+        left_out = set(map(int, without))
+        for j, gone in enumerate(self.missing):
+            if j in left_out:
+                continue
+            rows = np.flatnonzero(gone)
+            if len(rows):
+                width = np.zeros(0) if self.sd is None else self.sd[j, rows]
+                lean = 1.0 if self.lean is None else float(self.lean[j])
+                own = None if self.law is None else self.law.some(rows)
+                yield Gaps(j, self.start + rows, self.mean[j, rows], width, own, lean)
+
+
 def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
     """Missing cells, block of rows by block of rows, column by column; ``spread=False`` leaves ``sd`` empty."""
-    f, none = model.factors, np.zeros(0)
+    for block in gap_blocks(X, model, spread=spread):
+        yield from block.gaps()
+
+
+def gaps_beside(
+    X: Any, model: CopulaModel, todo: Callable[[GapBlock, Ladders], None], *, spread: bool = True
+) -> Iterator[Gaps]:
+    """Missing cells as `gaps` has them, but for columns of few levels, which ``todo`` has done all at once."""
+    ladders = Ladders.of(model.columns) if model.curved is None else None
+    if ladders is None:
+        yield from gaps(X, model, spread=spread)
+        return
+    for block in gap_blocks(X, model, spread=spread):
+        todo(block, ladders)
+        yield from block.gaps(ladders.columns)
+
+
+def gap_blocks(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[GapBlock]:
+    """Laws of all cells, block of rows by block of rows."""
+    f = model.factors
     for some, q in solved_rows(X, model):
         mean = q.t.T if model.by_cell else f.W @ q.t.T
         sd: Array | None = None
@@ -206,13 +259,7 @@ def plain_gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[G
             mean, sd = bridged(model.bridge, row_laws(there, other).posterior, there.rows, mean, sd)
         missing = np.ascontiguousarray(_missing(X[some]).T)
         law = StudentLaw(model.tails + np.sum(~missing, axis=0)) if np.isfinite(model.tails) else None
-        for j, gone in enumerate(missing):
-            rows = np.flatnonzero(gone)
-            if len(rows):
-                width = none if sd is None else sd[j, rows]
-                lean = 1.0 if model.lean is None else float(model.lean[j])
-                own = None if law is None else law.some(rows)
-                yield Gaps(j, some.start + rows, mean[j, rows], width, own, lean)
+        yield GapBlock(some.start, missing, mean, sd, law, model.lean)
 
 
 def solved_rows(X: Any, model: CopulaModel) -> Iterator[tuple[slice, Posterior]]:
@@ -285,7 +332,12 @@ def dense(X: Any) -> Array:
 def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
     """Every gap filled by g(E z), or by E[g(z)]."""
     out = dense(X)
-    for gap in gaps(X, model, spread=expected):
+
+    def levels(block: GapBlock, ladders: Ladders) -> None:
+        block.write(out, ladders.every, ladders.values(block.mean[ladders.every]))
+
+    cells = gaps(X, model) if expected else gaps_beside(X, model, levels, spread=False)
+    for gap in cells:
         column = model.columns[gap.column]
         limits = column.limits if clip else None
         x = column.values(gap.mean)
@@ -327,7 +379,15 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
 def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[Array, Array]:
     """Lower and upper ends; an observed cell is its own interval."""
     lower, upper = dense(X), dense(X)
-    for gap in gaps(X, model):
+    q = float(ndtri(0.5 + 0.5 * level))
+
+    def levels(block: GapBlock, ladders: Ladders) -> None:
+        on = ladders.every
+        mean, reach = block.mean[on], q * np.asarray(block.sd)[on]
+        block.write(lower, on, ladders.values(mean - reach))
+        block.write(upper, on, ladders.values(mean + reach))
+
+    for gap in gaps_beside(X, model, levels):
         column = model.columns[gap.column]
         ends = column.values(np.concatenate(interval_ends(gap, model, level))).reshape(2, -1)
         for table, x in zip((lower, upper), ends, strict=True):
@@ -370,7 +430,12 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
     """
     out = np.full(X.shape, np.nan)
     found: list[tuple[int, Index, Array, Array]] = []
-    for gap in gaps(X, model):
+
+    def levels(block: GapBlock, ladders: Ladders) -> None:
+        on = ladders.every
+        block.write(out, on, ladders.certainty(block.mean[on], np.asarray(block.sd)[on]))
+
+    for gap in gaps_beside(X, model, levels):
         column = model.columns[gap.column]
         if column.kind in STEPPED:
             level = np.searchsorted(column.z, gap.mean, side="left")

@@ -83,10 +83,7 @@ def log_density(column: Column, gap: Gaps, x: Array) -> Array:
     on = np.flatnonzero(inner)
     part, value = gap.some(on), x[on]
     at = (column.latent(value) - part.mean) / part.sd
-    if part.law is None:
-        told = -0.5 * at**2 - _ROOT
-    else:
-        told = part.law.log_density(at)
+    told = -0.5 * at**2 - _ROOT if part.law is None else part.law.log_density(at)
     out[on] = told - np.log(part.sd) + column.log_slope(value)
     return out
 

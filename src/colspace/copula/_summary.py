@@ -43,6 +43,8 @@ def copula_summary(imputer: Any) -> Summary:
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
         **learned_facts(imputer, _FACTS),
     }
+    if np.isfinite(getattr(imputer, "tails_", np.inf)):
+        facts["tails of rows"] = f"Student's t, {imputer.tails_:g} degrees of freedom"
     if imputer.draws_ == "full":
         facts["draws from"] = "any correlation matrix and its posterior"
     told, gain = _told(imputer, names), np.asarray(imputer.nonlinear_gain_)

@@ -54,7 +54,10 @@ class StudentLaw:
 
     def quantile(self, share: Array | float) -> Array:
         """Below which a share lies: shares x cells."""
-        return np.asarray(stdtrit(self.df, np.asarray(share)[..., None]))
+        df, which = np.unique(
+            self.df, return_inverse=True
+        )  # few: cells of a table differ in what their rows show
+        return np.asarray(stdtrit(df, np.asarray(share)[..., None])[..., which])
 
     def below(self, at: Array) -> Array:
         """Share below."""

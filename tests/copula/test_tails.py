@@ -1,0 +1,374 @@
+"""Rows with a scale of their own: Student's t in place of the normal law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse, stats
+
+from colspace import CopulaImputer
+from colspace.copula._encode import known_rows
+from colspace.copula._gibbs import Parameters, heavier
+from colspace.copula._heavy import best_tails, by_ranks, row_likelihoods, with_tails, without_tails
+from colspace.copula._left_out import left_out
+from colspace.copula._predict import draws, explained, gaps, interval_ends, joint_laws, tailed_laws
+from colspace.copula._tails import StudentLaw, log_density, log_steepness, normal_scores, student_scores
+
+
+def heavy_table(n, p, k, df, seed, *, gone=0.3):
+    """Rows of k factors times scales of ``df`` degrees of freedom, t marginals; and with gaps."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((p, k))
+    W *= np.sqrt(0.7 / (W**2).sum(axis=1))[:, None]
+    X = rng.standard_normal((n, k)) @ W.T + np.sqrt(0.3) * rng.standard_normal((n, p))
+    if np.isfinite(df):
+        X /= np.sqrt(rng.chisquare(df, n) / df)[:, None]
+    holes = X.copy()
+    holes[rng.random(X.shape) < gone] = np.nan
+    return X, holes
+
+
+def absolute_error(model, X, holes):
+    gone = np.isnan(holes)
+    off, none = np.abs(model.transform(holes) - X), np.abs(np.nanmedian(holes, axis=0) - X)
+    return float(np.mean([off[g, j].sum() / none[g, j].sum() for j, g in enumerate(gone.T)]))
+
+
+def wild_rows(holes):
+    size = np.nanmean(np.abs(holes), axis=1)
+    return size > np.nanquantile(size, 0.9)
+
+
+def cover(model, X, holes):
+    """Share of gaps in 95 % intervals: of all rows, and of the wildest tenth."""
+    lower, upper = model.interval(holes)
+    inside, gone, wild = (lower <= X) & (upper >= X), np.isnan(holes), wild_rows(holes)
+    return inside[gone].mean(), inside[wild][gone[wild]].mean()
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    X, holes = heavy_table(600, 10, 2, 3.0, 0)
+    return X, holes, CopulaImputer(random_state=0).fit(holes)
+
+
+@pytest.fixture(scope="module", params=["factors", "full"])
+def known_model(request):
+    """A fitted model of three columns whose loadings are taken for certain, with tails of 3 degrees of freedom."""
+    X, _ = heavy_table(300, 3, 1, 3.0, 1)
+    fitted = CopulaImputer(1, correlation=request.param, tails=3.0, nonlinear=False, random_state=0).fit(X)
+    model = fitted._point
+    assert (model.joint is None) == (request.param == "factors")
+    f = model.factors
+    model = replace(model, wider=None)
+    if model.joint is None:
+        W = np.array([[0.9], [-0.7], [0.6]])
+        sure = type(f)(W, np.zeros((3, 1, 1)), 1.0 - (W**2).ravel())
+        model = replace(model, state=replace(model.state, factors=sure))
+        R = W @ W.T + np.diag(sure.noise)
+    else:
+        R = model.joint
+    return X, model, R
+
+
+class TestScales:
+    def test_scores_are_quantiles(self):
+        z = np.linspace(-6, 6, 25)
+        for df in (1.0, 1.5, 3.0, 20.0):
+            np.testing.assert_allclose(
+                student_scores(z[z <= 0], df), stats.t.ppf(stats.norm.cdf(z[z <= 0]), df), rtol=1e-9
+            )
+            np.testing.assert_allclose(student_scores(-z, df), -student_scores(z, df))
+            np.testing.assert_allclose(normal_scores(student_scores(z, df), df), z, atol=1e-8)
+
+    def test_slope_by_differences(self):
+        z, step = np.linspace(-3, 3, 13), 1e-5
+        slope = (student_scores(z + step, 2.5) - student_scores(z - step, 2.5)) / (2 * step)
+        np.testing.assert_allclose(np.exp(log_steepness(student_scores(z, 2.5), 2.5)), slope, rtol=1e-6)
+
+    def test_law_is_scipys(self):
+        df = np.array([1.5, 3.0, 3.0, 12.0])
+        law, at = StudentLaw(df), np.array([-4.0, -0.3, 0.5, 2.0])
+        np.testing.assert_allclose(law.below(at), stats.t.cdf(at, df))
+        np.testing.assert_allclose(law.log_density(at), stats.t.logpdf(at, df))
+        np.testing.assert_allclose(log_density(at, 3.0), stats.t.logpdf(at, 3.0))
+        np.testing.assert_allclose(law.quantile([0.1, 0.975]), stats.t.ppf([[0.1], [0.975]], df))
+        np.testing.assert_allclose(law.variance[1:], stats.t.var(df[1:]))
+        assert np.isinf(law.variance[0])
+        np.testing.assert_array_equal(law.some([3, 0]).df, [12.0, 1.5])
+        np.testing.assert_allclose(np.mean(law.nodes**2, axis=0)[3], 12 / 10, rtol=0.05)
+
+    def test_place_of_a_node(self, heavy):
+        """Its variance is 1 / phi on the normal scale, times the squared slope of the scale of t."""
+        column = without_tails(heavy[2]._point).columns[0]
+        z, step = np.array([-1.5, 0.2, 2.0]), 1e-5
+        slope = (student_scores(z + step, 3.0) - student_scores(z - step, 3.0)) / (2 * step)
+        found = column.with_tails(3.0).looseness(student_scores(z, 3.0))
+        np.testing.assert_allclose(found, slope**2 * column.looseness(z), rtol=1e-6)
+        np.testing.assert_allclose(column.looseness(z), 1 / stats.norm.pdf(z))
+        assert column.with_tails(3.0).span == pytest.approx(column.span)
+
+    def test_there_and_back(self, heavy):
+        model = heavy[2]._point
+        again = with_tails(without_tails(model), model.tails)
+        np.testing.assert_allclose(again.state.chain.z, model.state.chain.z, rtol=1e-7, atol=1e-9)
+        for old, new in zip(model.columns, again.columns, strict=True):
+            np.testing.assert_allclose(new.z, old.z, rtol=1e-7, atol=1e-9)
+            assert new.df == old.df == model.tails
+
+
+class TestLaws:
+    def test_conditional_law_by_integration(self, known_model):
+        """Mean, scale and shape of a gap against the ratio of multivariate t densities."""
+        X, model, R = known_model
+        rows = np.array([[X[3, 0], np.nan, X[3, 2]], [X[5, 0], np.nan, np.nan]])
+        known = known_rows(rows, model.state.chain, model.columns, model.labels)
+        q = (tailed_laws if model.joint is None else joint_laws)(known, model)
+        z = np.full((2, 3), np.nan)
+        z[known.rows.row, known.rows.column] = known.z
+        for i in range(2):
+            on = np.flatnonzero(~np.isnan(z[i]))
+            both = np.append(on, 1)
+            whole = stats.multivariate_t(shape=R[np.ix_(both, both)], df=3.0)
+            part = stats.multivariate_t(shape=R[np.ix_(on, on)], df=3.0)
+            law = StudentLaw(np.array([3.0 + len(on)]))
+            mean, sd = q.t[i, 1], np.sqrt(q.V[i, 1])
+            for at in (-2.0, 0.0, 0.7):
+                exact = whole.logpdf([*z[i, on], mean + at * sd]) - part.logpdf(z[i, on])
+                told = float(law.log_density(np.array([at]))[0]) - np.log(sd)
+                assert told == pytest.approx(exact, abs=1e-8)
+        width = 60 * np.sqrt(q.V[0, 1])
+        whole = stats.multivariate_t(shape=R[np.ix_([0, 2, 1], [0, 2, 1])], df=3.0)
+        part = stats.multivariate_t(shape=R[np.ix_([0, 2], [0, 2])], df=3.0).pdf(z[0, [0, 2]])
+        mass = integrate.quad(
+            lambda t: whole.pdf([*z[0, [0, 2]], t]) / part, q.t[0, 1] - width, q.t[0, 1], limit=200
+        )[0]
+        assert mass == pytest.approx(0.5, abs=1e-3)
+
+    def test_left_out_is_hidden(self, known_model):
+        """Each observed cell's law given the others is that of a gap in its place."""
+        X, model, _ = known_model
+        rows = np.array([[X[0, 0], X[0, 1], X[0, 2]], [X[1, 0], np.nan, X[1, 2]]])
+        cells = left_out(rows, model)
+        for c in range(len(cells.x)):
+            i, j = cells.row[c], cells.column[c]
+            hidden = rows.copy()
+            hidden[i, j] = np.nan
+            gap = next(g for g in gaps(hidden, model) if g.column == j)
+            at = int(np.flatnonzero(gap.rows == i)[0])
+            assert cells.mean[c] == pytest.approx(gap.mean[at], abs=1e-8)
+            assert cells.sd[c] == pytest.approx(gap.sd[at], rel=1e-8)
+            assert cells.law.df[c] == gap.law.df[at]
+
+    def test_likelihoods_are_ratios(self, known_model):
+        X, model, R = known_model
+        z = known_rows(X[:4], model.state.chain, model.columns, model.labels).z.reshape(4, 3)
+        whole = stats.multivariate_t(shape=R, df=3.0)
+        exact = np.zeros(4)
+        for j in range(3):
+            rest = np.delete(np.arange(3), j)
+            part = stats.multivariate_t(shape=R[np.ix_(rest, rest)], df=3.0)
+            exact += whole.logpdf(z) - part.logpdf(z[:, rest])
+            exact += stats.norm.logpdf(normal_scores(z[:, j], 3.0)) - stats.t.logpdf(z[:, j], 3.0)
+        np.testing.assert_allclose(row_likelihoods(X[:4], model), exact, atol=1e-8)
+
+    def test_interval_ends(self, heavy):
+        """Beyond what the marginal adds they are the quantiles of Student's t."""
+        _, holes, fitted = heavy
+        model = fitted._point
+        gap = next(iter(gaps(holes, model)))
+        low, high = interval_ends(gap, model, 0.95)
+        plain = gap.law.quantile([0.025, 0.975]) * gap.sd
+        assert np.all(high - gap.mean >= plain[1])
+        assert np.all(low - gap.mean <= plain[0])
+        np.testing.assert_allclose(np.median((high - gap.mean) / plain[1]), 1.0, atol=0.05)
+
+    def test_explained_on_the_normal_scale(self, heavy):
+        _, holes, fitted = heavy
+        model = fitted._point
+        found = explained(holes, model)
+        gap = next(iter(gaps(holes, model)))
+        step = 1e-4 * gap.sd
+        slope = (
+            normal_scores(gap.mean + step, model.tails) - normal_scores(gap.mean - step, model.tails)
+        ) / (2 * step)
+        np.testing.assert_allclose(
+            found[gap.rows, gap.column], np.maximum(1 - (gap.sd * slope) ** 2, 0), rtol=1e-4, atol=1e-6
+        )
+
+    def test_bound_has_the_variance_of_t(self, heavy):
+        _, holes, fitted = heavy
+        bound = fitted.probability_within(holes, 1.0, bound=True)
+        true = fitted.probability_within(holes, 1.0)
+        assert np.all(bound <= true + 1e-9)
+
+    def test_mean_is_the_integral(self, heavy):
+        _, holes, fitted = heavy
+        model = fitted._point
+        gap = next(iter(gaps(holes, model))).some(np.arange(3))
+        column = model.columns[gap.column]
+        found = column.expectation(gap.mean, gap.sd, column.limits, gap.law)
+        share = (np.arange(20_000) + 0.5) / 20_000
+        for i in range(3):
+            t = gap.mean[i] + gap.sd[i] * stats.t.ppf(share, gap.law.df[i])
+            assert found[i] == pytest.approx(np.mean(np.clip(column.values(t), *column.limits)), abs=0.02)
+
+
+class TestDraws:
+    def test_gaps_of_full_draws(self):
+        """Drawn from a normal law and made heavier, a gap has the law of Student's t given its row."""
+        rng = np.random.default_rng(0)
+        R = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.5], [0.3, 0.5, 1.0]])
+        mean, scale, df, n = np.array([0.3, -0.2, 0.1]), np.array([1.0, 1.3, 0.8]), 3.0, 20_000
+        found = Parameters(mean, R * np.outer(scale, scale), np.linalg.inv(R * np.outer(scale, scale)))
+        u = np.tile([1.8, 0.0, 1.5], (n, 1))
+        on, gap = np.array([0, 2]), np.array([1])
+        weights = np.linalg.solve(R[np.ix_(on, on)], R[np.ix_(on, gap)]).ravel()
+        left = float(R[1, 1] - R[1, on] @ weights)
+        u[:, 1] = u[0, on] @ weights + np.sqrt(left) * rng.standard_normal(n)
+        gone = np.zeros((n, 3), dtype=bool)
+        gone[:, 1] = True
+        z = heavier(mean + scale * u, gone, found, df, rng)
+        np.testing.assert_allclose(z[:, on], (mean + scale * u)[:, on], atol=1e-9)
+        t = student_scores((z[:, 1] - mean[1]) / scale[1], df)
+        seen = student_scores(u[0, on], df)
+        far = seen @ np.linalg.solve(R[np.ix_(on, on)], seen)
+        exact = stats.t(df + 2, loc=seen @ weights, scale=np.sqrt(left * (df + far) / (df + 2)))
+        assert stats.kstest(t, exact.cdf).pvalue > 0.01
+
+    @pytest.mark.parametrize("known_model", ["factors"], indirect=True)
+    def test_gaps_of_factor_draws(self, known_model):
+        X, model, R = known_model
+        rows = np.tile([np.max(X[:, 0]), np.nan, X[0, 2]], (200, 1))
+        model = replace(model, cells=np.full(3, 1e9))
+        tables = draws(rows, model, 40, np.random.default_rng(0), clip=False)
+        t = np.concatenate([model.columns[1].latent(table[:, 1], smooth=True) for table in tables])
+        z = known_rows(rows[:1], model.state.chain, model.columns, model.labels).z
+        on = np.array([0, 2])
+        weights = np.linalg.solve(R[np.ix_(on, on)], R[on, 1])
+        far = z @ np.linalg.solve(R[np.ix_(on, on)], z)
+        exact = stats.t(5.0, loc=z @ weights, scale=np.sqrt((1 - R[1, on] @ weights) * (3 + far) / 5))
+        # where g is steep nodes lie close, so that its inverse is exact between them
+        for share in (0.05, 0.25, 0.5, 0.75, 0.95):
+            assert np.mean(t <= exact.ppf(share)) == pytest.approx(share, abs=0.02)
+
+    @pytest.mark.parametrize("correlation", ["auto", "factors"])
+    def test_wild_rows_are_covered(self, correlation):
+        X, holes = heavy_table(600, 10, 2, 2.0, 3)
+        gone, wild = np.isnan(holes), wild_rows(holes)
+        found = {}
+        for tails in ("normal", 2.0):
+            model = CopulaImputer(correlation=correlation, tails=tails, nonlinear=False, random_state=0).fit(
+                holes
+            )
+            tables = np.array(model.sample(holes, 40, random_state=0))
+            low, high = np.quantile(tables, [0.05, 0.95], axis=0)
+            found[tails] = ((low <= X) & (high >= X))[wild][gone[wild]].mean()
+        assert found["normal"] < 0.75
+        assert 0.78 < found[2.0] < 0.95
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("df", "near"), [(1.5, (1.5, 2.0)), (3.0, (2.0, 3.0, 4.0)), (6.0, (4.0, 6.0, 10.0))]
+    )
+    def test_finds_tails(self, df, near):
+        _, holes = heavy_table(1000, 10, 2, df, 5)
+        assert CopulaImputer(nonlinear=False, random_state=0).fit(holes).tails_ in near
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_normal_tables_stay(self, seed):
+        _, holes = heavy_table(300, 8, 2, np.inf, seed)
+        model = CopulaImputer(random_state=0).fit(holes)
+        plain = CopulaImputer(tails="normal", random_state=0).fit(holes)
+        assert np.isinf(model.tails_)
+        np.testing.assert_array_equal(model.transform(holes), plain.transform(holes))
+
+    def test_predicts_wild_rows_better(self):
+        better, covers = [], []
+        for seed in range(3):
+            X, holes = heavy_table(600, 10, 2, 1.5, 10 + seed)
+            models = [
+                CopulaImputer(tails=t, nonlinear=False, random_state=0).fit(holes) for t in ("normal", "auto")
+            ]
+            better.append(np.diff([absolute_error(m, X, holes) for m in models])[0])
+            covers.append([cover(m, X, holes) for m in models])
+        (_, wild), (every, wild_now) = np.mean(covers, axis=0)
+        assert np.mean(better) < -0.02
+        assert wild < 0.82
+        assert 0.93 < wild_now < 0.99
+        assert 0.935 < every < 0.97
+
+    def test_score_says_so(self, heavy):
+        _, holes, model = heavy
+        plain = CopulaImputer(tails="normal", nonlinear=False, random_state=0).fit(holes)
+        assert model.tails_ in (2.0, 3.0, 4.0)
+        assert model.score(holes) > plain.score(holes) + 0.05
+
+    def test_nodes_by_ranks(self, heavy):
+        """Where their ranks are, at the place and spread that the fit has found for them."""
+        holes = heavy[1][:300]
+        plain = CopulaImputer(tails="normal", nonlinear=False, correlation="factors", random_state=0).fit(
+            holes
+        )
+        model = plain._model
+        shares = []
+        for x in holes.T:
+            seen = np.sort(x[~np.isnan(x)])
+            shares.append(stats.norm.ppf((np.arange(len(seen)) + 0.5) / len(seen)))
+        z = np.concatenate(shares)
+        first = replace(model.state.chain, z=z)
+        found = by_ranks(model, first)
+        for j in range(holes.shape[1]):
+            on = first.nodes(j)
+            slope, place = np.polyfit(z[on], model.state.chain.z[on], 1)
+            np.testing.assert_allclose(found.columns[j].z, place + slope * z[on], atol=1e-9)
+
+    def test_weights_count_rows(self):
+        _, holes = heavy_table(300, 6, 2, 3.0, 2)
+        weight = np.random.default_rng(0).integers(1, 4, len(holes))
+        often = np.repeat(holes, weight, axis=0)
+        a = CopulaImputer(tails=3.0, nonlinear=False, random_state=0).fit(holes, sample_weight=weight)
+        b = CopulaImputer(tails=3.0, nonlinear=False, random_state=0).fit(often)
+        np.testing.assert_allclose(a.transform(holes), b.transform(holes), rtol=1e-4, atol=1e-4)
+        ranks = by_ranks(a._model, a._model.state.chain)
+        one = best_tails(holes, a._model, ranks, weight.astype(float))
+        assert one == best_tails(often, a._model, ranks, None)
+
+
+class TestRefused:
+    def test_levels(self):
+        X, holes = heavy_table(200, 4, 1, 3.0, 0)
+        holes[:, 2] = np.round(X[:, 2]) > 0
+        with pytest.raises(ValueError, match=r"tails=3\.0, but column '2' has levels.*kinds"):
+            CopulaImputer(tails=3.0).fit(holes)
+        assert np.isinf(CopulaImputer().fit(holes).tails_)
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [({"method": "paper", "n_components": 1}, "method='ep'"), ({"nonlinear": True}, "nonlinear='auto'")],
+    )
+    def test_options(self, options, match):
+        X, _ = heavy_table(200, 4, 1, 3.0, 0)
+        X[:, 3] = X[:, 0] ** 2 + 0.1 * X[:, 3]
+        with pytest.raises(ValueError, match=match):
+            CopulaImputer(tails=3.0, random_state=0, **options).fit(X)
+
+    def test_sparse(self):
+        X, _ = heavy_table(200, 4, 1, 3.0, 0)
+        with pytest.raises(ValueError, match="table in memory"):
+            CopulaImputer(tails=3.0).fit(sparse.csr_array(X))
+
+    def test_one_column(self):
+        with pytest.raises(ValueError, match="more columns"):
+            CopulaImputer(tails=3.0).fit(np.random.default_rng(0).standard_normal((50, 1)))
+
+    @pytest.mark.parametrize("tails", [0.5, "heavy", None])
+    def test_values(self, tails):
+        with pytest.raises(ValueError, match="tails"):
+            CopulaImputer(tails=tails).fit(np.random.default_rng(0).standard_normal((50, 3)))
+
+    def test_summary_tells(self, heavy):
+        assert "degrees of freedom" in str(heavy[2].summary())
