@@ -26,8 +26,9 @@ from colspace.copula._encode import known_rows
 from colspace.copula._estep import unpack
 from colspace.copula._forest import as_arrays, grow
 from colspace.copula._passes import LocalRows
-from colspace.copula._predict import Gaps, latent_variance, row_laws
+from colspace.copula._predict import Gaps
 from colspace.copula._residual_law import residual_law
+from colspace.copula._row_laws import latent_variance, row_laws
 
 
 def gaussian(n=150, p=6, seed=0, levels=False):

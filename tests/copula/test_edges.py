@@ -15,7 +15,8 @@ from colspace.copula._encode import distinct_values, known_rows
 from colspace.copula._estep import Factors, Rows, cavity, posterior, signal
 from colspace.copula._fit import CopulaModel, most_factors, principal_factors
 from colspace.copula._marginals import NodeSums, build_chain, move
-from colspace.copula._predict import row_laws, row_log_likelihood
+from colspace.copula._predict import row_log_likelihood
+from colspace.copula._row_laws import row_laws
 from colspace.copula._step import State
 from colspace.copula._truncated import truncated_moments
 from colspace.copula._values import column_of

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
-from colspace.copula import _predict
+from colspace.copula import _row_laws
 from colspace.copula._em import change, maximise, prune
 from colspace.copula._encode import distinct_values, known_rows, training_block
 from colspace.copula._estep import (
@@ -28,7 +28,8 @@ from colspace.copula._estep import (
 from colspace.copula._fit import CopulaModel, principal
 from colspace.copula._marginals import NodeSums, build_chain, move, place
 from colspace.copula._paper import paper_maximise, paper_step
-from colspace.copula._predict import gaps, latent_variance, row_laws, row_log_likelihood
+from colspace.copula._predict import gaps, row_log_likelihood
+from colspace.copula._row_laws import latent_variance, row_laws
 from colspace.copula._step import Block, State, _cut_sums, start_sites, step
 from colspace.copula._values import column_of
 
@@ -168,7 +169,7 @@ def test_expectation_propagation_is_close_to_the_integral():
 
 def test_one_censored_cell_is_exact(monkeypatch):
     """With a single observed cell the moments and the likelihood are those of a truncated normal."""
-    monkeypatch.setattr(_predict, "SETTLED", 1e-12)
+    monkeypatch.setattr(_row_laws, "SETTLED", 1e-12)
     X, state = steps(p=3)
     X[:, 1:] = np.nan
     X = X[~np.isnan(X[:, 0])]

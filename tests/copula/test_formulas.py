@@ -17,7 +17,8 @@ from colspace.copula._fit import CopulaModel, leading_vectors, principal_factors
 from colspace.copula._marginals import NodeSums, build_chain, move, rescaled
 from colspace.copula._paper import paper_step
 from colspace.copula._passes import LocalRows
-from colspace.copula._predict import Gaps, draws, interval_ends, row_laws
+from colspace.copula._predict import Gaps, draws, interval_ends
+from colspace.copula._row_laws import row_laws
 from colspace.copula._step import Block, State, _knot_sums, start_sites, step
 from colspace.copula._values import Column, column_of, empirical_column
 

@@ -8,13 +8,13 @@ from copula_tables import ordinal_table
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from colspace.copula import _covariance, _predict
+from colspace.copula import _covariance, _row_laws
 from colspace.copula._covariance import Normal, cells_of
 from colspace.copula._encode import distinct_values, known_rows, training_block
 from colspace.copula._estep import Factors, distance_left
 from colspace.copula._fit import CopulaModel
 from colspace.copula._marginals import build_chain
-from colspace.copula._predict import SETTLED, row_laws
+from colspace.copula._row_laws import SETTLED, row_laws
 from colspace.copula._step import State, own_sites, start_sites
 from colspace.copula._values import column_of
 
@@ -85,7 +85,7 @@ def test_published_sweeps_end_near_their_fixed_point(made, monkeypatch):
     known = known_rows(X, model.state.chain, model.columns, model.labels)
     model = replace(model, method="paper")
     found = row_laws(known, model).posterior
-    monkeypatch.setattr(_predict, "_PUBLISHED", 1e-12)
+    monkeypatch.setattr(_row_laws, "_PUBLISHED", 1e-12)
     limit = row_laws(known, model).posterior
     assert 0 < np.abs(found.t - limit.t).max() < 1e-3
 

@@ -13,7 +13,8 @@ from colspace.copula._encode import known_rows
 from colspace.copula._gibbs import Parameters, heavier
 from colspace.copula._heavy import best_tails, by_ranks, row_likelihoods, with_tails, without_tails
 from colspace.copula._left_out import left_out
-from colspace.copula._predict import draws, explained, gaps, interval_ends, joint_laws, tailed_laws
+from colspace.copula._predict import draws, explained, gaps, interval_ends
+from colspace.copula._row_laws import joint_laws, tailed_laws
 from colspace.copula._tails import StudentLaw, log_density, log_steepness, normal_scores, student_scores
 
 

@@ -15,9 +15,9 @@ from ._passes import DaskRows, LocalRows
 from ._screen import screen_table
 
 
-def may_bend(nonlinear: bool | str, method: str, rows: Any) -> bool:
-    """Whether a correction is to be looked for; refuses to promise one where there is none."""
-    if not nonlinear:
+def may_bend(nonlinear: bool | str, method: str, rows: Any, *, plain: bool = False) -> bool:
+    """Whether a correction is to be looked for, not by itself if tables are to be ``plain``; refuses to promise one where there is none."""
+    if not nonlinear or (plain and nonlinear == "auto"):
         return False
     why = ""
     if method == "paper":

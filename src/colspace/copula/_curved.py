@@ -27,8 +27,9 @@ from ._estep import (
 from ._fit import CopulaModel
 from ._forest import SPLITS, Forest, grow
 from ._lean import beside_median, lean_of
-from ._predict import Gaps, RowLaws, dense, latent_variance, plain_gaps, row_laws
+from ._predict import Gaps, dense, plain_gaps
 from ._residual_law import ResidualLaw, residual_law
+from ._row_laws import RowLaws, latent_variance, row_laws
 from ._step import level_means
 from ._truncated import log_mass, truncated_moments
 

@@ -31,6 +31,13 @@ class Trace:
     converged: bool
     left: float
 
+    def warning(self, what: str, tol: float) -> str:
+        """What to say where it did not."""
+        return (
+            f"EM has not converged: after {len(self.changes)} iterations {what} is about {self.left:.3g} from its limit, "
+            f"more than tol={tol:g}. Remedies: a larger max_iter or tol"
+        )
+
 
 def maximise(state: State, sums: Sums, *, common: bool) -> State:
     """The M-step: empirical-Bayes loadings, noise, expansion of the factors, and the unit diagonal."""

@@ -79,10 +79,9 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         ``sample`` draws from any correlation matrix and its posterior; up to 50 columns, with an automatic number of factors, cells hidden
         from both say how much of the full matrix is mixed into that of the factors for predictions.
     tails : "auto", "normal" or float, default="auto"
-        Degrees of freedom of a scale that all columns of a row share, as in a t copula: rows that are wild in some columns are wild in
-        all, such as days of a market; from 1 (very heavy), "normal": infinite. "auto" takes those with which observed cells are likeliest,
-        if they surely are likelier than without (``tails_``). Only where all columns are continuous, in memory, seen together and do not
-        bend; a number is refused elsewhere.
+        Degrees of freedom (at least 1) of a scale that all columns of a row share, as in a t copula: rows wild in some columns are wild
+        in all, such as days of a market. "normal": infinite. "auto": those with which observed cells are likeliest, if that is sure. Only
+        where all columns are continuous, in memory, seen together and do not bend; a number is refused elsewhere.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
         share of values at the limit), "nominal" (levels without an order: text, categories, codes) and "id" (left out and passed on as
@@ -235,8 +234,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(self.nonlinear, self.method, rows)
-        bends = bends and (isinstance(self.tails, str) or self.nonlinear is True)
+        bends = may_bend(self.nonlinear, self.method, rows, plain=not isinstance(self.tails, str))
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])
@@ -269,16 +267,9 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         bridge = partial(
             with_bridge, model=model, table=table, unseen=self._unseen, correlation=self.correlation
         )
-        found = corrections(
-            rows,
-            model,
-            point,
-            columns,
-            bridge,
-            Refit(tol, common=self.noise == "common" or self.method == "paper"),
-            self.random_state,
-            nonlinear=self.nonlinear if bends else False,
-        )
+        refit = Refit(tol, common=self.noise == "common" or self.method == "paper")
+        how = {"nonlinear": self.nonlinear if bends else False}
+        found = corrections(rows, model, point, columns, bridge, refit, self.random_state, **how)
         self._point, self._odds, self._words, self._steps = found
         self._point = tailed(rows, self._point, marginals.chain, self.tails, self._unseen)
         self._store(model, layout, columns, seen)
@@ -287,13 +278,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self.unseen_pairs_ = list(dict.fromkeys(named(self._unseen, model.labels)))
         warn_unseen(self.unseen_pairs_, len(model.columns))
         if model.traces and not model.traces[-1].converged:  # earlier rounds only prepare the last
-            last, what = model.traces[-1], "W" if self.method == "paper" else "W W'"
-            warnings.warn(
-                f"EM has not converged: after {len(last.changes)} iterations {what} is about {last.left:.3g} from its limit, "
-                f"more than tol={tol:g}. Remedies: a larger max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            what = "W" if self.method == "paper" else "W W'"
+            warnings.warn(model.traces[-1].warning(what, tol), ConvergenceWarning, stacklevel=2)
         return self
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[LocalRows | DaskRows, Layout]:

@@ -12,8 +12,8 @@ from ._encode import KnownRows, known_rows, training_block
 from ._estep import Array, Index, cavity, signal
 from ._fit import CopulaModel
 from ._lean import beside_median, in_units, lean_of
-from ._predict import row_distance, row_laws
 from ._rank import chosen
+from ._row_laws import row_distance, row_laws
 from ._tails import StudentLaw
 
 ROWS = 1000  # rows that are looked at, at most

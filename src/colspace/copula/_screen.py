@@ -10,7 +10,7 @@ from scipy.special import gammaincc, ndtr, ndtri
 from ._encode import known_rows
 from ._estep import Array, Index, cavity, censored_law, signal
 from ._fit import CopulaModel
-from ._predict import row_laws
+from ._row_laws import row_laws
 from ._step import level_means
 
 ROWS, KERNEL_ROWS = 1000, 150  # rows that are looked at, and those whose distances are

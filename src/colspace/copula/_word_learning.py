@@ -20,7 +20,7 @@ from ._fit import CopulaModel
 from ._forest import grow
 from ._nominal import Levels, Words, class_law, hidden_group, log_odds, mixed
 from ._passes import DaskRows, LocalRows
-from ._predict import latent_variance, row_laws
+from ._row_laws import latent_variance, row_laws
 
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
 PENALTIES = (30.0, 3.0)  # of the slopes
