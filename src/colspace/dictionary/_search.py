@@ -17,7 +17,7 @@ from ._losses import Array
 from ._objective import Problem, State, projections, rows_of
 from ._start import leading_directions
 
-_ROUGH = 100.0  # times tol within a path: the fit that is kept is finished
+_ROUGH = 300.0  # times tol within a path: the fit that is kept is finished
 _FLAT = 1e-10  # of the largest energy: a direction below it is rounding
 _EVEN = 1e-3  # of the loss of a constant prediction
 _SPARE = 0.15  # of a standard error, for each fold to come per fold done
