@@ -14,6 +14,7 @@ from ._check import MOST_ROWS
 from ._table import Choice, Parts, embedding_names, gaps_found, not_numbers
 
 _REMEDY = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
+_PIECE = 10_000  # rows that are embedded at once, where nothing is read with them
 
 
 @dataclass
@@ -77,6 +78,9 @@ class Streamed:
     choice: Choice
     worded: bool  # responses are text
     seed: int
+    kept: list[tuple[Any, Any]] = field(
+        default_factory=list
+    )  # features and responses, where the fit keeps them
 
     @property
     def types(self) -> dict[str, str]:
@@ -92,6 +96,10 @@ class Streamed:
             classes = self._classes()
             for X, y in self._pairs(sample, advance):
                 estimator.partial_fit(X, y, classes=classes)
+        elif _passes_again(estimator):
+            rows = estimator._keep_rows(self._pairs(sample, advance))
+            estimator._fit_kept(rows)
+            self.kept.append(rows[:2])
         else:
             estimator.fit(self._pairs(sample, advance))
         frame = sample.frame
@@ -176,6 +184,9 @@ class Streamed:
 
         choice, gaps = self.choice, _Gaps(self.choice)
         names = embedding_names(estimator, [*choice.ids, *choice.responses])
+        if self.kept:
+            yield from self._embedding_of_kept(estimator, names, advance)
+            return
         for table in self._checked([*choice.ids, *choice.features, *choice.responses]):
             advance(table.num_rows)
             X, y = numbers(table, choice.features, self.stream.marks), self._responses(table)
@@ -185,6 +196,32 @@ class Streamed:
             Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)
             yield pd.concat([table.select(choice.ids).to_pandas(), Z, y], axis=1)
         gaps.refuse()
+
+    def _embedding_of_kept(
+        self, estimator: Any, names: list[str], advance: Callable[[int], None]
+    ) -> Iterator[Any]:
+        """The same from rows that the fit has kept; ids alone are read again."""
+        import pandas as pd
+
+        choice, (X, y), first = self.choice, self.kept.pop(), 0
+        for ids in self._ids(len(X)):
+            some = slice(first, first + len(ids))
+            first = some.stop
+            advance(len(ids))
+            frame = pd.DataFrame(X[some], columns=choice.features, copy=False)
+            Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)
+            responses = pd.DataFrame(y[some].reshape(len(ids), -1), columns=choice.responses)
+            yield pd.concat([ids, Z, responses], axis=1)
+
+    def _ids(self, rows: int) -> Iterator[Any]:
+        """Ids of one piece of the table after another, frames without columns where there are none."""
+        import pandas as pd
+
+        ids = self.choice.ids
+        if ids:
+            yield from (table.to_pandas() for table in self.stream.chunks(ids, self.types))
+        else:
+            yield from (pd.DataFrame(index=range(min(_PIECE, rows - a))) for a in range(0, rows, _PIECE))
 
 
 def _passes_again(estimator: Any) -> bool:
