@@ -101,6 +101,24 @@ def test_every_response_gives_what_memory_gives(tables, monkeypatch, moments, re
     assert a.feature_names_in_.tolist() == b.feature_names_in_.tolist()
 
 
+@pytest.mark.parametrize("response", OPTIONS)
+@pytest.mark.usefixtures("tables")
+def test_rows_that_the_fit_keeps_are_embedded_without_ids(monkeypatch, response):
+    options = [o for o in OPTIONS[response] if o not in ("--id", "id")] + ["--drop", "id", "--no-check"]
+    run("t.csv", *options, "-o", "whole.csv")
+    monkeypatch.setattr(_stream, "LARGE", 0)
+    monkeypatch.setattr(_stream, "_CELLS", 800)
+    monkeypatch.setattr(_chunks, "_PIECE", 250)
+    run("t.csv", *options, "-o", "chunks.csv")
+    found, whole = read_table("chunks.csv"), read_table("whole.csv")
+    assert list(found) == list(whole)
+    for name in whole:
+        if whole[name].dtype.kind == "f":
+            assert_allclose(found[name], whole[name], rtol=1e-7, atol=1e-9)
+        else:
+            assert found[name].tolist() == whole[name].tolist()
+
+
 @pytest.mark.usefixtures("small_chunks")
 def test_a_sample_is_checked_and_drawn(tables, monkeypatch):
     monkeypatch.setattr(_chunks, "MOST_ROWS", 150)

@@ -54,7 +54,9 @@ def test_losses_of_numbers_are_those_of_fits_one_by_one(digits, options):
     y = np.column_stack([50.0 + 3.0 * y, 40.0 * X[:, 20]])
     cv = KFold(2, shuffle=True, random_state=0)
     weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
-    search = NumberSearch((3, 2), xi_factors=(1.0, 3.0), l2_factors=(10.0, 3.0), cv=cv, tol=1e-5 / 300, **options)
+    search = NumberSearch(
+        (3, 2), xi_factors=(1.0, 3.0), l2_factors=(10.0, 3.0), cv=cv, tol=1e-5 / 300, **options
+    )
     search.fit(X, y, sample_weight=weight)
     sizes, xis, l2s = search.grid_
     spread = y - np.average(y, axis=0, weights=weight)
