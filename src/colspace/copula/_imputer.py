@@ -80,7 +80,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         from both say how much of the full matrix is mixed into that of the factors for predictions.
     tails : "auto", "normal" or float, default="auto"
         Degrees of freedom of a scale that all columns of a row share, as in a t copula: rows that are wild in some columns are wild in
-        all, such as days of a market; from 1 (very heavy), "normal": infinite. "auto" takes those with which observed cells are likeliest,
+        all, such as days of a market; from 1 (very heavy) to infinity, which is "normal". "auto" takes those with which observed cells are likeliest,
         if they surely are likelier than without (``tails_``). Only where all columns are continuous, in memory, seen together and do not
         bend; a number is refused elsewhere.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
@@ -168,7 +168,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
         "correlation": [StrOptions({"auto", "full", "factors"})],
-        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, None, closed="left")],
+        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, np.inf, closed="both")],
         "kinds": [str, Mapping],
         "na_values": "no_validation",
         "clip": ["boolean"],
@@ -236,7 +236,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         """
         rows, layout = self._read(X, sample_weight)
         bends = may_bend(self.nonlinear, self.method, rows)
-        bends = bends and (isinstance(self.tails, str) or self.nonlinear is True)
+        bends = bends and (isinstance(self.tails, str) or np.isinf(self.tails) or self.nonlinear is True)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])

@@ -11,7 +11,7 @@ from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 Array = NDArray[np.float64]
 
-_FARTHEST = 37.0  # beyond which Phi is zero
+_FARTHEST = 20.0  # beyond which SciPy's quantiles of t are wrong or infinite for some degrees of freedom
 _NODES = (np.arange(64) + 0.5) / 64
 _ROOT = 0.5 * np.log(2 * np.pi)
 
