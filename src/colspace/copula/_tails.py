@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import betaln, ndtr, ndtri, stdtr, stdtrit
 
 Array = NDArray[np.float64]
 
@@ -30,10 +30,8 @@ def normal_scores(t: Array, df: float) -> Array:
 
 def log_density(t: Array, df: Any) -> Array:
     """Of Student's t with ``df`` degrees of freedom."""
-    half = 0.5 * (np.asarray(df) + 1.0)
-    return np.asarray(
-        gammaln(half) - gammaln(half - 0.5) - 0.5 * np.log(df * np.pi) - half * np.log1p(t**2 / df)
-    )
+    half = 0.5 * np.asarray(df)
+    return np.asarray(-betaln(half, 0.5) - 0.5 * np.log(df) - (half + 0.5) * np.log1p(t**2 / df))
 
 
 def log_steepness(t: Array, df: float) -> Array:
