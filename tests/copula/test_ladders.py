@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.stats import norm
 
 from colspace import CopulaImputer
-from colspace.copula import _ladders
+from colspace.copula import _ladders, _solved
 from colspace.copula._ladders import Ladders
+from colspace.copula._predict import gap_blocks, gaps_beside
+from colspace.copula._values import Column
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,9 @@ def test_certainty_is_the_probability_of_the_level(mixed):
         level = np.searchsorted(edges, mean[i], side="left")
         exact = norm.cdf(edges[level], mean[i], sd[i]) - norm.cdf(edges[level - 1], mean[i], sd[i])
         np.testing.assert_allclose(found[i], exact, atol=1e-12)
+    for side in (-40.0, 40.0):
+        far = np.full(mean.shape, side)
+        np.testing.assert_allclose(ladders.certainty(far, np.ones(mean.shape)), 1.0)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -61,8 +69,44 @@ def test_all_at_once_as_one_by_one(mixed, monkeypatch, as_sparse):
         np.testing.assert_allclose(old, ask(X), rtol=1e-12, atol=1e-14)
 
 
-def test_neighbours_are_a_slice():
+def test_neighbours_are_a_slice(monkeypatch):
     X = np.random.default_rng(0).integers(0, 3, (60, 4)).astype(float)
     X[::7, 1] = np.nan
     model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X)
     assert Ladders.of(model._point.columns).every == slice(0, 4)
+    found = model.transform(X)
+    np.testing.assert_array_equal(np.isnan(model.reliability(X)), ~np.isnan(X))
+    monkeypatch.setattr(_ladders, "_FEWEST", 10**9)
+    np.testing.assert_array_equal(found, model.transform(X))
+
+
+def test_blocks_of_rows(mixed, monkeypatch):
+    X, model = mixed
+    found = model.transform(X), model.reliability(X), *model.interval(X)
+    for name, few in (("_TOGETHER", 1), ("_ROWS", 1), ("rows_per_block", lambda *_: 32)):
+        monkeypatch.setattr(_solved, name, few)
+    assert len(list(gap_blocks(X, model._point))) == 10
+    for old, new in zip(found, (model.transform(X), model.reliability(X), *model.interval(X)), strict=True):
+        np.testing.assert_allclose(old, new, rtol=1e-9)
+
+
+def test_the_rest_is_one_by_one(mixed):
+    X, model = mixed
+    point, done = model._point, []
+    ladders = Ladders.of(point.columns)
+    rest = {gap.column for gap in gaps_beside(X, point, lambda block, _: done.append(block))}
+    assert len(done) == 1
+    assert rest == set(range(9)) - set(map(int, ladders.columns))
+
+
+def test_bends_come_first(mixed):
+    X, model = mixed
+    curved = SimpleNamespace(gaps=lambda *_, **__: iter(["corrected"]))
+    assert list(gaps_beside(X, replace(model._point, curved=curved), pytest.fail)) == ["corrected"]
+
+
+@pytest.mark.parametrize("most", [_ladders.MOST, _ladders.MOST + 1])
+def test_few_levels(most):
+    steps = [np.arange(n, dtype=float) for n in (2, 3, most)]
+    columns = [Column("ordinal", s[1:] - 0.5, np.full(len(s) - 1, np.nan), s, 0.0) for s in steps]
+    assert len(Ladders.of(columns).columns) == (3 if most == 16 else 2)

@@ -9,12 +9,15 @@ import pytest
 from scipy import integrate, sparse, stats
 
 from colspace import CopulaImputer
+from colspace.copula import _full, _heavy, _left_out, _predict
 from colspace.copula._encode import known_rows
+from colspace.copula._estep import Factors, Posterior, pack
 from colspace.copula._gibbs import Parameters, heavier
 from colspace.copula._heavy import best_tails, by_ranks, row_likelihoods, with_tails, without_tails
-from colspace.copula._left_out import left_out
+from colspace.copula._left_out import left_out, with_lean
 from colspace.copula._predict import draws, explained, gaps, interval_ends
-from colspace.copula._row_laws import joint_laws, tailed_laws
+from colspace.copula._row_laws import joint_laws, latent_variance, tailed_laws
+from colspace.copula._score import log_density as value_density
 from colspace.copula._tails import StudentLaw, log_density, log_steepness, normal_scores, student_scores
 
 
@@ -83,6 +86,7 @@ class TestScales:
             )
             np.testing.assert_allclose(student_scores(-z, df), -student_scores(z, df))
             np.testing.assert_allclose(normal_scores(student_scores(z, df), df), z, atol=1e-8)
+            np.testing.assert_allclose(normal_scores(np.array([np.inf, -np.inf]), df), [20.0, -20.0])
 
     def test_slope_by_differences(self):
         z, step = np.linspace(-3, 3, 13), 1e-5
@@ -95,6 +99,7 @@ class TestScales:
         np.testing.assert_allclose(law.below(at), stats.t.cdf(at, df))
         np.testing.assert_allclose(law.log_density(at), stats.t.logpdf(at, df))
         np.testing.assert_allclose(log_density(at, 3.0), stats.t.logpdf(at, 3.0))
+        np.testing.assert_allclose(log_density(at, 1e15), stats.norm.logpdf(at))
         np.testing.assert_allclose(law.quantile([0.1, 0.975]), stats.t.ppf([[0.1], [0.975]], df))
         np.testing.assert_allclose(law.variance[1:], stats.t.var(df[1:]))
         assert np.isinf(law.variance[0])
@@ -110,6 +115,7 @@ class TestScales:
         np.testing.assert_allclose(found, slope**2 * column.looseness(z), rtol=1e-6)
         np.testing.assert_allclose(column.looseness(z), 1 / stats.norm.pdf(z))
         assert column.with_tails(3.0).span == pytest.approx(column.span)
+        assert np.all(np.isfinite(column.with_tails(1.5).looseness(np.array([1e100]))))
 
     def test_there_and_back(self, heavy):
         model = heavy[2]._point
@@ -204,6 +210,48 @@ class TestLaws:
         bound = fitted.probability_within(holes, 1.0, bound=True)
         true = fitted.probability_within(holes, 1.0)
         assert np.all(bound <= true + 1e-9)
+        model = fitted._point
+        gap = next(iter(gaps(holes, model)))
+        column = model.columns[gap.column]
+        low, high = column.around(column.values(gap.mean), 1.0)
+        reach = np.minimum(gap.mean - low, high - gap.mean)
+        exact = 1 - stats.t.var(gap.law.df, scale=gap.sd) / reach**2
+        np.testing.assert_allclose(bound[gap.rows, gap.column], np.maximum(exact, 0.0), atol=1e-9)
+
+    def test_variance_with_uncertain_loadings(self):
+        """Var z_j = s_i (w'Vw + tr(C_j V) + noise_j) + t'C_j t, row by row."""
+        rng = np.random.default_rng(0)
+        A = rng.standard_normal((4, 2, 2))
+        f = Factors(rng.standard_normal((4, 2)), A @ A.transpose(0, 2, 1), 0.1 + rng.random(4))
+        B = rng.standard_normal((3, 2, 2))
+        t, V, scale = rng.standard_normal((3, 2)), B @ B.transpose(0, 2, 1), np.array([0.5, 1.0, 4.0])
+        found = latent_variance(Posterior(t, pack(V)), f, scale)
+        for i, j in np.ndindex(3, 4):
+            own = f.W[j] @ V[i] @ f.W[j] + np.trace(f.C[j] @ V[i]) + f.noise[j]
+            assert found[i, j] == pytest.approx(scale[i] * own + t[i] @ f.C[j] @ t[i])
+
+    def test_wider(self, heavy):
+        _, holes, fitted = heavy
+        model, wider = replace(fitted._point, wider=None), 1.0 + np.arange(10.0)
+        more = replace(model, wider=wider)
+        np.testing.assert_allclose(
+            left_out(holes, more).sd, left_out(holes, model).sd * wider[left_out(holes, model).column]
+        )
+        for old, new in zip(gaps(holes, model), gaps(holes, more), strict=True):
+            np.testing.assert_allclose(new.sd, old.sd * wider[old.column])
+
+    def test_marginal_widens_intervals(self, heavy):
+        """By the span of the nodes on the normal scale, and at an end by the looseness of a node there."""
+        _, holes, fitted = heavy
+        model = replace(fitted._point, cells=np.full(10, 20.0))
+        gap = next(iter(gaps(holes, model)))
+        column, s = model.columns[0], model.loose[0]
+        variance = gap.sd**2 * (1 + np.ptp(normal_scores(column.z[[0, -1]], model.tails)) / (2 * s * 20.0))
+        for side, end in zip((0.05, 0.95), interval_ends(gap, model, 0.9), strict=True):
+            q = stats.t.ppf(side, gap.law.df)
+            at = np.clip(gap.mean + q * np.sqrt(variance), column.z[0], column.z[-1])
+            loose = column.looseness(at) * s / (2 * 20.0)
+            np.testing.assert_allclose(end, gap.mean + q * np.sqrt(variance + loose), rtol=1e-9)
 
     def test_mean_is_the_integral(self, heavy):
         _, holes, fitted = heavy
@@ -215,6 +263,8 @@ class TestLaws:
         for i in range(3):
             t = gap.mean[i] + gap.sd[i] * stats.t.ppf(share, gap.law.df[i])
             assert found[i] == pytest.approx(np.mean(np.clip(column.values(t), *column.limits)), abs=0.02)
+        sure = column.expectation(gap.mean, np.zeros(3), None, gap.law)
+        np.testing.assert_allclose(sure, column.values(gap.mean))
 
 
 class TestDraws:
@@ -254,6 +304,31 @@ class TestDraws:
         # where g is steep nodes lie close, so that its inverse is exact between them
         for share in (0.05, 0.25, 0.5, 0.75, 0.95):
             assert np.mean(t <= exact.ppf(share)) == pytest.approx(share, abs=0.02)
+
+    @pytest.mark.parametrize("df", [1.0, 1.5, 3.0, 6.0])
+    @pytest.mark.parametrize("correlation", ["auto", "factors"])
+    def test_rows_far_beyond_the_fit(self, df, correlation):
+        _, holes = heavy_table(100, 4, 1, 3.0, 0)
+        model = CopulaImputer(tails=df, correlation=correlation, nonlinear=False, random_state=0).fit(holes)
+        far = np.array([[1e300, np.nan, -1e300, np.nan], [1e20, 1e300, np.nan, np.nan], [-1e8, np.nan, 0, 1]])
+        far = np.vstack([far, np.full(4, np.nan)])
+        for table in (*model.sample(far, 3, random_state=0), *model.interval(far), model.mean(far)):
+            assert np.isfinite(table).all()
+
+    def test_marginals_are_those_that_predict(self, heavy, monkeypatch):
+        _, holes, fitted = heavy
+        asked = []
+        monkeypatch.setattr(_full, "full_draws", lambda *a, **_: asked.append(a[2]) or [holes])
+        fitted.sample(holes)
+        for column, old in zip(asked[0].columns, fitted._point.columns, strict=True):
+            np.testing.assert_array_equal(column.z, normal_scores(old.z, fitted.tails_))
+
+    def test_blocks_of_rows(self, heavy, monkeypatch):
+        _, holes, _ = heavy
+        model = CopulaImputer(2, correlation="factors", tails=3.0, nonlinear=False).fit(holes)._point
+        monkeypatch.setattr(_predict, "rows_per_block", lambda *_: 7)
+        (found,) = draws(holes, model, 1, np.random.default_rng(0), clip=False)
+        assert not np.isnan(found).any()
 
     @pytest.mark.parametrize("correlation", ["auto", "factors"])
     def test_wild_rows_are_covered(self, correlation):
@@ -308,6 +383,14 @@ class TestChoice:
         assert model.tails_ in (2.0, 3.0, 4.0)
         assert model.score(holes) > plain.score(holes) + 0.05
 
+    def test_density_of_a_value(self, heavy):
+        X, holes, fitted = heavy
+        model = fitted._point
+        gap = next(iter(gaps(holes, model)))
+        column, x = model.columns[gap.column], X[gap.rows, gap.column]
+        exact = stats.t.logpdf(column.latent(x), gap.law.df, gap.mean, gap.sd) + column.log_slope(x)
+        np.testing.assert_allclose(value_density(column, gap, x), exact)
+
     def test_nodes_by_ranks(self, heavy):
         """Where their ranks are, at the place and spread that the fit has found for them."""
         holes = heavy[1][:300]
@@ -326,6 +409,14 @@ class TestChoice:
             on = first.nodes(j)
             slope, place = np.polyfit(z[on], model.state.chain.z[on], 1)
             np.testing.assert_allclose(found.columns[j].z, place + slope * z[on], atol=1e-9)
+        weight = np.random.default_rng(0).integers(1, 9, len(z)).astype(float)
+        found = by_ranks(model, replace(first, z=z + 0.5, weight=weight))
+        on = first.nodes(0)
+        slope, place = np.polyfit(z[on], model.state.chain.z[on], 1, w=np.sqrt(weight[on]))
+        np.testing.assert_allclose(found.columns[0].z, place + slope * z[on], atol=1e-9)
+        np.testing.assert_array_equal(found.state.chain.z[on], found.columns[0].z)
+        flat = replace(model.state, chain=replace(model.state.chain, z=np.zeros(len(z))))
+        np.testing.assert_allclose(by_ranks(replace(model, state=flat), first).state.chain.z, z, atol=1e-9)
 
     def test_weights_count_rows(self):
         _, holes = heavy_table(300, 6, 2, 3.0, 2)
@@ -334,9 +425,83 @@ class TestChoice:
         a = CopulaImputer(tails=3.0, nonlinear=False, random_state=0).fit(holes, sample_weight=weight)
         b = CopulaImputer(tails=3.0, nonlinear=False, random_state=0).fit(often)
         np.testing.assert_allclose(a.transform(holes), b.transform(holes), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(a._point.lean, b._point.lean, atol=1e-4)
         ranks = by_ranks(a._model, a._model.state.chain)
         one = best_tails(holes, a._model, ranks, weight.astype(float))
         assert one == best_tails(often, a._model, ranks, None)
+
+    def test_rows_that_hardly_weigh_have_no_say(self):
+        rows = np.vstack([heavy_table(200, 6, 2, df, 4)[1] for df in (1.5, np.inf)])
+        weight = np.repeat([1e-6, 1.0], 200)
+        plain, weighed = CopulaImputer(nonlinear=False), CopulaImputer(nonlinear=False)
+        assert np.isfinite(plain.fit(rows).tails_)
+        assert np.isinf(weighed.fit(rows, sample_weight=weight).tails_)
+
+    def test_lean_under_its_law(self, heavy, monkeypatch):
+        _, holes, fitted = heavy
+        model, laws = fitted._point, []
+        np.testing.assert_allclose(model.lean, with_lean(model, holes, None).lean)
+        told = _left_out.beside_median
+        monkeypatch.setattr(_left_out, "beside_median", lambda *a: laws.append(a[-1]) or told(*a))
+        with_lean(model, holes, None)
+        cells = left_out(holes, model)
+        for j, law in enumerate(laws):
+            np.testing.assert_array_equal(law.df, cells.law.df[cells.column == j])
+
+
+class TestRule:
+    """Which tails are taken, by likelihoods of rows that are made up."""
+
+    @pytest.fixture
+    def ask(self, monkeypatch, heavy):
+        ranks = without_tails(heavy[2]._point)
+        model = replace(ranks)
+
+        def found(gain, own=-1.0, rows=100, weight=None, best=3.0, first=0.1):
+            """Tails, where ``best`` gains so much a row, with a ratio to the error of 10 gain / sqrt(gain^2 + 1) of 100 rows."""
+
+            def told(X, asked):
+                if asked is model:
+                    return np.full(len(X), own)
+                share = {best: 1.0, 10.0: first if best != 10.0 else 1.0}.get(asked.tails, -0.1)
+                return (
+                    np.zeros(len(X)) if np.isinf(asked.tails) else share * gain + (-1.0) ** np.arange(len(X))
+                )
+
+            monkeypatch.setattr(_heavy, "row_likelihoods", told)
+            return best_tails(heavy[1][:rows], model, ranks, weight)
+
+        return found
+
+    @pytest.mark.parametrize("df", [1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0])
+    def test_likeliest(self, ask, df):
+        assert ask(1.0, best=df) == df
+
+    def test_three_standard_errors(self, ask):
+        assert ask(0.33) == 3.0
+        assert np.isinf(ask(0.30))
+        assert ask(0.16, weight=np.full(100, 4.0)) == 3.0
+        assert np.isinf(ask(0.30, weight=np.full(100, 0.5)))
+
+    def test_better_than_the_fit(self, ask):
+        assert ask(1.0, own=0.9) == 3.0
+        assert np.isinf(ask(1.0, own=1.1))
+
+    def test_first_of_all_ten(self, ask):
+        assert np.isinf(ask(1.0, first=-0.1))
+
+    def test_some_rows_of_many_cells(self, ask, monkeypatch):
+        monkeypatch.setattr(_heavy, "_CELLS", 500)
+        assert np.isinf(ask(0.33, rows=100))  # every second of a thousand cells
+        assert ask(1.0, rows=101, weight=np.ones(101)) == 3.0
+
+
+def test_infinite_is_normal(heavy):
+    holes = heavy[1][:100].copy()
+    holes[:, 2] = holes[:, 2] > 0
+    plain, infinite = (CopulaImputer(1, tails=t, random_state=0).fit(holes) for t in ("normal", np.inf))
+    assert np.isinf(infinite.tails_)
+    np.testing.assert_array_equal(infinite.transform(holes), plain.transform(holes))
 
 
 class TestRefused:
@@ -356,6 +521,8 @@ class TestRefused:
         X[:, 3] = X[:, 0] ** 2 + 0.1 * X[:, 3]
         with pytest.raises(ValueError, match=match):
             CopulaImputer(tails=3.0, random_state=0, **options).fit(X)
+        assert CopulaImputer(tails=3.0, random_state=0).fit(X).tails_ == 3.0
+        assert CopulaImputer(random_state=0).fit(X)._point.curved is not None
 
     def test_sparse(self):
         X, _ = heavy_table(200, 4, 1, 3.0, 0)
@@ -366,7 +533,15 @@ class TestRefused:
         with pytest.raises(ValueError, match="more columns"):
             CopulaImputer(tails=3.0).fit(np.random.default_rng(0).standard_normal((50, 1)))
 
-    @pytest.mark.parametrize("tails", [0.5, "heavy", None])
+    def test_unseen_pairs(self):
+        _, holes = heavy_table(200, 4, 1, 3.0, 0, gone=0.0)
+        holes[::2, 0], holes[1::2, 1] = np.nan, np.nan
+        with pytest.raises(ValueError, match="never observed together"):
+            CopulaImputer(tails=3.0).fit(holes)
+        with pytest.warns(UserWarning, match="together"):
+            assert np.isinf(CopulaImputer().fit(holes).tails_)
+
+    @pytest.mark.parametrize("tails", [0.5, np.nan, -np.inf, "heavy", None])
     def test_values(self, tails):
         with pytest.raises(ValueError, match="tails"):
             CopulaImputer(tails=tails).fit(np.random.default_rng(0).standard_normal((50, 3)))

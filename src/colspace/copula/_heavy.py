@@ -98,7 +98,7 @@ def tailed(
     ``first`` has the nodes where their ranks are.
     """
     why = _why_not(rows, model, unseen)
-    if tails == "normal" or (why and tails == "auto"):
+    if tails in ("normal", np.inf) or (why and tails == "auto"):
         return model
     if why or not isinstance(rows, LocalRows):
         msg = f"tails={tails!r}, but {why}, or tails='auto' or 'normal'"

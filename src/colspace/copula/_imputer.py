@@ -80,7 +80,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         from both say how much of the full matrix is mixed into that of the factors for predictions.
     tails : "auto", "normal" or float, default="auto"
         Degrees of freedom (at least 1) of a scale that all columns of a row share, as in a t copula: rows wild in some columns are wild
-        in all, such as days of a market. "normal": infinite. "auto": those with which observed cells are likeliest, if that is sure. Only
+        in all, such as days of a market. Infinite: "normal". "auto": those with which observed cells are likeliest, if that is sure. Only
         where all columns are continuous, in memory, seen together and do not bend; a number is refused elsewhere.
     kinds : "auto", a kind, or mapping of columns to kinds, default="auto"
         Kinds are "continuous", "ordinal", "binary", "count", "lower", "upper", "two-sided" (the last three: truncated, with a
@@ -167,7 +167,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
         "correlation": [StrOptions({"auto", "full", "factors"})],
-        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, None, closed="left")],
+        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, np.inf, closed="both")],
         "kinds": [str, Mapping],
         "na_values": "no_validation",
         "clip": ["boolean"],
@@ -234,7 +234,12 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(self.nonlinear, self.method, rows, plain=not isinstance(self.tails, str))
+        bends = may_bend(
+            self.nonlinear,
+            self.method,
+            rows,
+            plain=not isinstance(self.tails, str) and np.isfinite(self.tails),
+        )
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import betaln, ndtr, ndtri, stdtr, stdtrit
 
 Array = NDArray[np.float64]
 
-_FARTHEST = 37.0  # beyond which Phi is zero
+_FARTHEST = 20.0  # beyond which SciPy's quantiles of t are wrong or infinite for some degrees of freedom
 _NODES = (np.arange(64) + 0.5) / 64
 _ROOT = 0.5 * np.log(2 * np.pi)
 
@@ -30,10 +30,8 @@ def normal_scores(t: Array, df: float) -> Array:
 
 def log_density(t: Array, df: Any) -> Array:
     """Of Student's t with ``df`` degrees of freedom."""
-    half = 0.5 * (np.asarray(df) + 1.0)
-    return np.asarray(
-        gammaln(half) - gammaln(half - 0.5) - 0.5 * np.log(df * np.pi) - half * np.log1p(t**2 / df)
-    )
+    half = 0.5 * np.asarray(df)
+    return np.asarray(-betaln(half, 0.5) - 0.5 * np.log(df) - (half + 0.5) * np.log1p(t**2 / df))
 
 
 def log_steepness(t: Array, df: float) -> Array:
