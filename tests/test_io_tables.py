@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -276,3 +277,18 @@ def test_json_lines_keep_every_digit(tmp_path, name):
 )
 def test_another_separator_is_one_that_every_row_has(lines, mark):
     assert _other_separator(lines) == mark
+
+
+def test_none_among_words_is_told(tmp_path):
+    """A gap as pandas has it, but it may be a level that is called so; a number that is None is a gap."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,None,x\n2,Some,NA\nNone,None,x\n4,NA,y\n")
+    with pytest.warns(UserWarning, match=r"None are taken for gaps \(2 of 'b'\)"):
+        frame = read_table(path)
+    assert frame["b"].isna().sum() == 3
+    with pytest.warns(UserWarning, match=r"\(2 of 'b'\)"):
+        read_table(path, text=["a", "b", "c"])
+    path.write_text("a,c\n1,x\n2,NA\nNone,x\n4,Nonesuch\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(path)

@@ -131,6 +131,7 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
         if kept and not gaps:
             words = {"usecols": list(kept), "dtype": str, "keep_default_na": False}
             frame[list(kept)] = _read_csv(pandas, source, layout, **words)[list(kept)]
+        nothing = _none_among_words(pandas, source, layout, frame)
     except pandas.errors.EmptyDataError as error:
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error
@@ -141,6 +142,11 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
         raise ValueError(msg) from error
     if layout.separator != layout.expected:
         _note(note)
+    if nothing:
+        cells = ", ".join(f"{count} of {name!r}" for name, count in nothing.items())
+        _note(
+            f"{path}: cells that say None are taken for gaps ({cells}); where it is a level, write it otherwise, such as none"
+        )
     bare = {name: name.strip() or name for name in map(str, frame.columns)}
     padded = [name for name, short in bare.items() if name != short]
     if padded:
@@ -153,6 +159,24 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
 def _read_csv(pandas: Any, source: Source, layout: Layout, **options: Any) -> Any:
     with source.open() as file:
         return pandas.read_csv(file, sep=layout.separator, encoding=layout.encoding, **options)
+
+
+def _none_among_words(pandas: Any, source: Source, layout: Layout, frame: Any) -> dict[str, int]:
+    """Columns of words in which None stands for a gap, or for a level that is called so, and how often."""
+    lacking = [
+        name
+        for name in frame.columns[frame.isna().any()]
+        if not pandas.api.types.is_numeric_dtype(frame[name])
+        and pandas.to_numeric(frame[name].dropna(), errors="coerce").isna().any()
+    ]
+    if not lacking:
+        return {}
+    with source.open() as file:
+        if b"None" not in file.read():
+            return {}
+    plain = {"usecols": lacking, "dtype": str, "keep_default_na": False}
+    said = (_read_csv(pandas, source, layout, **plain)[lacking] == "None").sum()
+    return {str(name).strip(): int(count) for name, count in said.items() if count}
 
 
 def _count_numbers(frame: Any) -> int:
