@@ -91,14 +91,19 @@ class Streamed:
 
     def fit(self, estimator: Any, advance: Callable[[int], None]) -> Parts:
         """Fit in as few passes over the file as the estimator allows; a sample of the rows."""
+        from ..reduction._joint_options import check_options
+        from ..reduction._spool import kept_rows
+
         sample = _Sample(self.seed)
         if (self.worded or estimator.response == "labels") and not _passes_again(estimator):
             classes = self._classes()
             for X, y in self._pairs(sample, advance):
                 estimator.partial_fit(X, y, classes=classes)
         elif _passes_again(estimator):
-            rows = estimator._keep_rows(self._pairs(sample, advance))
-            estimator._fit_kept(rows)
+            estimator._validate_params()
+            check_options(estimator)
+            rows = kept_rows(estimator, self._pairs(sample, advance))
+            estimator._fit_table(*rows)
             self.kept.append(rows[:2])
         else:
             estimator.fit(self._pairs(sample, advance))

@@ -44,7 +44,7 @@ from ._loo import in_rows
 from ._proxies import parse_moments
 from ._rank import RankTest, joint_rank_test
 from ._source import Source, gathered, weighted_rows
-from ._spool import spool
+from ._spool import kept_rows
 
 
 class _NotYetError(ValueError):
@@ -301,18 +301,9 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             eta=self.eta,
         )
 
-    def _keep_rows(self, chunks: Any) -> tuple[Any, Any, Any]:
-        """X, y and weights of chunks, checked, the rows in a temporary file."""
-        return spool(chunks, lambda X, first: check_table(self, X, reset=first))
-
-    def _fit_kept(self, rows: tuple[Any, Any, Any]) -> Self:
-        self._forget_stream()
-        check_options(self)
-        return self._fit_table(*rows)
-
     def _fit_chunks(self, chunks: Any) -> Self:
         if self._is_auto() or self.n_components == "auto":  # goes over the rows several times
-            return self._fit_table(*self._keep_rows(chunks))
+            return self._fit_table(*kept_rows(self, chunks))
         for chunk in chunks:
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 msg = "an iterator of chunks must yield pairs (X, y) or triples (X, y, sample_weight)"

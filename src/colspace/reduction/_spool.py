@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._rows import CHUNK_BYTES
+from .._validation import check_table
 
 _MOST = 4 * CHUNK_BYTES  # of rows that are read at once
 
@@ -81,6 +82,11 @@ class RowsOnDisk(np.memmap):
                 at, left = at + count, left[count:]
             first = end
         return out
+
+
+def kept_rows(estimator: Any, chunks: Iterable[Any]) -> tuple[Any, Any, Any]:
+    """X, y and weights of chunks for an estimator, which learns their names."""
+    return spool(chunks, lambda X, first: check_table(estimator, X, reset=first))
 
 
 def spool(chunks: Iterable[Any], check: Callable[[Any, bool], Any]) -> tuple[Any, Any, Any]:
