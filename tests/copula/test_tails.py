@@ -13,10 +13,10 @@ from colspace.copula import _full, _heavy, _left_out, _predict
 from colspace.copula._encode import known_rows
 from colspace.copula._estep import Factors, Posterior, pack
 from colspace.copula._gibbs import Parameters, heavier
-from colspace.copula._heavy import best_tails, by_ranks, row_likelihoods, with_tails, without_tails
+from colspace.copula._heavy import best_tails, by_ranks, row_likelihoods, wild, with_tails, without_tails
 from colspace.copula._left_out import left_out, with_lean
 from colspace.copula._predict import draws, explained, gaps, interval_ends
-from colspace.copula._row_laws import joint_laws, latent_variance, tailed_laws
+from colspace.copula._row_laws import joint_laws, latent_variance, row_distances, tailed_laws
 from colspace.copula._score import log_density as value_density
 from colspace.copula._tails import StudentLaw, log_density, log_steepness, normal_scores, student_scores
 
@@ -469,6 +469,7 @@ class TestRule:
                 )
 
             monkeypatch.setattr(_heavy, "row_likelihoods", told)
+            monkeypatch.setattr(_heavy, "wild", lambda *_: True)
             return best_tails(heavy[1][:rows], model, ranks, weight)
 
         return found
@@ -494,6 +495,42 @@ class TestRule:
         monkeypatch.setattr(_heavy, "_CELLS", 500)
         assert np.isinf(ask(0.33, rows=100))  # every second of a thousand cells
         assert ask(1.0, rows=101, weight=np.ones(101)) == 3.0
+
+
+class TestLook:
+    """Whether rows vary too much, before any tails are tried."""
+
+    @pytest.mark.parametrize("known_model", ["factors", "full"], indirect=True)
+    def test_distances(self, known_model):
+        X, model, R = known_model
+        rows = np.vstack([X[0], [X[1, 0], np.nan, X[1, 2]]])
+        known = known_rows(rows, model.state.chain, model.columns, model.labels)
+        z = np.full((2, 3), np.nan)
+        z[known.rows.row, known.rows.column] = known.z
+        for far, row in zip(row_distances(known, model), z, strict=True):
+            on = np.flatnonzero(~np.isnan(row))
+            assert far == pytest.approx(row[on] @ np.linalg.solve(R[np.ix_(on, on)], row[on]))
+
+    @pytest.mark.parametrize(("extra", "found"), [(0.0, False), (1.5, False), (2.5, True)])
+    def test_two_errors(self, heavy, monkeypatch, extra, found):
+        """Rows of u = 1 +- s with s^2 = 2 / m + a, of weights 1 and 4: a mean a, with an error of its own."""
+        model, n = without_tails(heavy[2]._point), 100
+        X = np.tile(heavy[0][:1, :4], (n, 1))
+        X = np.hstack([X, np.full((n, 6), np.nan)])
+        sign, noise = np.resize([1.0, -1.0], n), np.resize([1.0, 1.0, -1.0, -1.0], n)
+        w = np.ones(n)
+        more = 0.1 * (extra / 10 + noise)  # sum / root of squares = extra / sqrt(1 + extra^2 / 100)
+        u = 1.0 + sign * np.sqrt(0.5 + more)
+        monkeypatch.setattr(_heavy, "row_distances", lambda *_: 4 * u)
+        assert wild(X, model, w) is found
+        monkeypatch.setattr(_heavy, "_LOOK", 10)
+        monkeypatch.setattr(_heavy, "row_distances", lambda known, _: 4 * np.ones(known.rows.n))
+        assert not wild(X, model, w)
+
+    def test_nothing_to_see(self, heavy):
+        model = without_tails(heavy[2]._point)
+        assert not wild(np.full((3, 10), np.nan), model, np.ones(3))
+        assert not wild(heavy[1][:5], model, np.zeros(5))
 
 
 def test_infinite_is_normal(heavy):

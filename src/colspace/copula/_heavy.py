@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from ._encode import known_rows
 from ._estep import Array, sums_by
 from ._fit import CopulaModel
 from ._left_out import left_out, some_rows, with_lean
 from ._marginals import Chain
 from ._pairs import Pairs
 from ._passes import DaskRows, LocalRows
+from ._row_laws import row_distances
 from ._tails import log_steepness, normal_scores, student_scores
 
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0, 20.0)  # that are tried where ``_FIRST`` is better than none
 _FIRST = 10.0
 _SURE = 3.0  # standard errors of the rows' likelihoods by which tails must be better than none
+_DOUBT = 2.0  # errors by which rows must vary too much for tails to be tried
+_LOOK = 40_000  # cells that tell so
 _CELLS = 300_000  # that are looked through for rows
 _ROOT = 0.5 * np.log(2 * np.pi)
 
@@ -69,6 +73,25 @@ def row_likelihoods(X: Array, model: CopulaModel) -> Array:
     return sums_by(cells.row, told, len(X))
 
 
+def wild(X: Any, model: CopulaModel, w: Array) -> bool:
+    r"""Whether squared distances of rows, over their cells, vary by more than a normal law says: a cheap look at some rows.
+
+    With :math:`u = \delta^2 / m` a row adds :math:`(u - \bar u)^2 - 2 \bar u^2 / m`, zero on average; the sum must be above two of its errors.
+    """
+    few = max(1, len(X) * X.shape[1] // _LOOK)
+    X, w = X[::few], w[::few]
+    known = known_rows(X, model.state.chain, model.columns, model.labels)
+    seen = np.bincount(known.rows.row, minlength=len(X))
+    on = (seen > 0) & (w > 0)
+    if not on.any():
+        return False
+    seen, w = seen[on], w[on]
+    u = row_distances(known, model)[on] / seen
+    middle = float(np.average(u, weights=w))
+    more = (u - middle) ** 2 - 2.0 * middle**2 / seen
+    return bool(w @ more > _DOUBT * np.sqrt(w @ more**2))
+
+
 def best_tails(X: Any, model: CopulaModel, ranks: CopulaModel, weight: Array | None) -> float:
     """Degrees of freedom with which cells are likeliest given the rest of their rows; infinite where that is not sure.
 
@@ -76,7 +99,9 @@ def best_tails(X: Any, model: CopulaModel, ranks: CopulaModel, weight: Array | N
     """
     step = max(1, X.size // _CELLS)
     X, w = some_rows(X[::step], None if weight is None else weight[::step], model)
-    plain, own = row_likelihoods(X, ranks), float(w @ row_likelihoods(X, model))
+    if not wild(X, model, w):
+        return np.inf
+    plain = row_likelihoods(X, ranks)
 
     def gain(df: float) -> Array:
         return row_likelihoods(X, with_tails(ranks, df)) - plain
@@ -87,7 +112,9 @@ def best_tails(X: Any, model: CopulaModel, ranks: CopulaModel, weight: Array | N
     found |= {df: gain(df) for df in DEGREES}
     best = max(found, key=lambda df: float(w @ found[df]))
     total, sd = float(w @ found[best]), float(np.sqrt(w @ found[best] ** 2))
-    return best if total > _SURE * sd and total + float(w @ plain) > own else np.inf
+    if not total > _SURE * sd:
+        return np.inf
+    return best if total + float(w @ plain) > float(w @ row_likelihoods(X, model)) else np.inf
 
 
 def tailed(

@@ -151,6 +151,15 @@ def latent_variance(q: Posterior, f: Factors, scale: Array | None = None) -> Arr
     return variance
 
 
+def row_distances(known: KnownRows, model: CopulaModel) -> Array:
+    """Of what each row shows, all of it known exactly, under the factors or the joint correlation."""
+    if model.joint is None:
+        return row_distance(row_laws(known, model), model.factors)
+    cells = cells_of(known.rows, known.exact, known.z, known.censored, known.level, model.state.chain, None)
+    z = cell_laws(cells, Normal(np.zeros(len(model.joint)), model.joint))[0]
+    return np.asarray(np.einsum("ij,ij->i", z @ inverse(model.joint), z))
+
+
 def joint_laws(known: KnownRows, model: CopulaModel) -> Posterior:
     """Means and variances of z of all cells."""
     assert model.joint is not None
