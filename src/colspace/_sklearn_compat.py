@@ -1,6 +1,6 @@
 """The few private names of scikit-learn that the library leans on, in one place."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from sklearn.utils._set_output import (
     get_columns,
 )
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "_fit_context", "for_output", "whole"]
+__all__ = ["HasMethods", "Interval", "StrOptions", "_fit_context", "at_least", "for_output", "whole"]
 
 
-class _Whole(Interval):
-    """An interval of whole numbers in which True is not one."""
+class _Numbers(Interval):
+    """An interval of numbers in which True is not one."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
@@ -33,7 +33,18 @@ def whole(low: int, high: int | None = None) -> Interval:
     >>> str(whole(1))
     'an int in the range [1, inf)'
     """
-    return _Whole(Integral, low, high, closed="left" if high is None else "both")
+    return _Numbers(Integral, low, high, closed="left" if high is None else "both")
+
+
+def at_least(low: float) -> Interval:
+    """The constraint of a parameter that is a number from ``low`` on, infinity included.
+
+    Examples
+    --------
+    >>> [at_least(1).is_satisfied_by(value) for value in (1.5, np.inf, True, 0.5)]
+    [True, True, False, False]
+    """
+    return _Numbers(Real, low, np.inf, closed="both")
 
 
 class _ArrowAdapter:

@@ -215,6 +215,7 @@ PLANS = {
             "clip": ([True, False], ["yes"]),
             "nonlinear": (["auto", "auto", True, False], ["yes", 2]),
             "correlation": (["auto", "auto", "full", "factors"], ["none", True]),
+            "tails": (["auto", "auto", "normal", 1, 4.5, np.inf], ["heavy", True, 0.5, np.nan]),
             "n_jobs": ([None, 1, 2], ["two"]),
             "tol": ([1e-2, None], [0.0, -1.0]),
             "max_iter": ([1, 5], [0, True]),

@@ -154,6 +154,7 @@ _MAY_BE_INFINITE = {
     "history_",
     "feature_names_in_",
     "log_density_",
+    "tails_",
 }
 
 

@@ -18,7 +18,7 @@ from .._containers import whole_frame
 from .._progress import track
 from .._random import generator
 from .._rows import is_dask
-from .._sklearn_compat import Interval, StrOptions, _fit_context, for_output, whole
+from .._sklearn_compat import Interval, StrOptions, _fit_context, at_least, for_output, whole
 from .._validation import check_weights
 from ._bend import may_bend
 from ._checks import check_rank, check_share, is_number, tolerance
@@ -167,7 +167,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         "method": [StrOptions({"ep", "paper"})],
         "noise": [StrOptions({"column", "common"})],
         "correlation": [StrOptions({"auto", "full", "factors"})],
-        "tails": [StrOptions({"auto", "normal"}), Interval(Real, 1, np.inf, closed="both")],
+        "tails": [StrOptions({"auto", "normal"}), at_least(1)],
         "kinds": [str, Mapping],
         "na_values": "no_validation",
         "clip": ["boolean"],
