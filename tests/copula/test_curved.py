@@ -139,6 +139,24 @@ def test_outside_the_bag_a_forest_knows_nothing_of_noise():
     assert grow(X, y, None, rng, lambda _: False) is None
 
 
+@pytest.mark.parametrize("worth", [True, False])
+def test_threads_grow_the_same_trees(worth):
+    X = np.random.default_rng(1).standard_normal((200, 3))
+    y, weight = np.column_stack([X[:, 0] ** 2, X[:, 1]]), 1.0 + (X[:, 2] > 0)
+    found, draws = [], []
+    for n_jobs in (1, 2, 5):
+        rng = np.random.default_rng(0)
+        found.append(grow(X, y, weight, rng, lambda _: worth, n_jobs=n_jobs))
+        draws.append(rng.random())
+    assert len(set(draws)) == 1
+    for other in found[1:]:
+        assert (other is None) == (found[0] is None) == (not worth)
+        if worth:
+            np.testing.assert_array_equal(other[1], found[0][1])
+            for name in ("feature", "threshold", "left", "right", "value", "roots"):
+                np.testing.assert_array_equal(getattr(other[0], name), getattr(found[0][0], name))
+
+
 # ---------------------------------------------------------------------- what is learned
 
 

@@ -363,14 +363,14 @@ def learn_curved(
         gone = missing[cell.rows]
         seen, width, better = refilled(cell, rounds, told, gone), bend.scale * cell.sd, bend
         if bend.law is not None:
-            better, width = spread_out(cell, bend, seen, gone, rng)
+            better, width = spread_out(cell, bend, seen, gone, rng, model.n_jobs)
         off = beside_median(model.columns[j], seen[:, j], width, cell.x, better.law)
         new[id(bend)] = replace(better, lean=lean_of(*off, cell.weight))
     return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
 
 
 def spread_out(
-    cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator
+    cell: Hidden, bend: Bend, table: Array, missing: Any, rng: np.random.Generator, n_jobs: int
 ) -> tuple[Bend, Array]:
     """The correction with widths that depend on the row, where absolute residuals e outside the bag tell so; and these outside the bag.
 
@@ -382,7 +382,7 @@ def spread_out(
     mean = float(np.average(size, weights=w))
     if not mean > 0:
         return bend, bend.scale * cell.sd
-    grown = grow(features_of_spread(table, missing, j), size, w, rng, leaf=_SPREAD_LEAF)
+    grown = grow(features_of_spread(table, missing, j), size, w, rng, leaf=_SPREAD_LEAF, n_jobs=n_jobs)
     assert grown is not None
     forest, outside = grown
     best, least = None, np.log(mean) + 1.0 - 0.02
@@ -441,7 +441,7 @@ def correct(
 
     uniform = bool((w == w[0]).all())
     features = np.delete(table, cell.column, axis=1)
-    grown = grow(features, r, None if uniform else w, rng, worth, splits=splits)
+    grown = grow(features, r, None if uniform else w, rng, worth, splits=splits, n_jobs=model.n_jobs)
     if grown is None:
         return None
     forest, outside = grown

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._estep import Array
+from ._estep import Array, Index
+from ._threads import in_threads, thread_pool
 
 TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
 _BAG = 5000  # rows that a tree is grown on, at most
@@ -67,33 +68,42 @@ def grow(
     worth: Callable[[Array], bool] = lambda _: True,
     leaf: int = 1,
     splits: int = SPLITS,
+    n_jobs: int = 1,
 ) -> tuple[Forest, Array] | None:
     """A forest that tells y (a column, or several) from X, and its prediction of every row by the trees that have not seen the row.
 
     Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
-    ``leaf`` is the least number of rows in a leaf, ``splits`` the number of columns that a split looks at, at most.
+    ``leaf`` is the least number of rows in a leaf, ``splits`` the number of columns that a split looks at, at most. ``n_jobs`` threads
+    grow the same trees.
     """
     from sklearn.tree import ExtraTreeRegressor
 
     n, p = X.shape
     table = _single(X)
-    trees, total, count = [], np.zeros(y.shape), np.zeros((n, *[1] * (y.ndim - 1)))
+    trees: list[Any] = []
+    total, count = np.zeros(y.shape), np.zeros((n, *[1] * (y.ndim - 1)))
     size = min(n, _BAG)
     leaf, share = max(leaf, round(size / _LEAVES)), 1.0 if p <= splits else splits / p
     mean = np.average(y, axis=0, weights=weight)
-    for number in range(TREES):
-        if number == FIRST and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
-            return None
-        drawn = np.bincount(rng.integers(n, size=size), minlength=n)
+
+    def one(bag: tuple[Index, int]) -> tuple[Any, Index, Array]:
+        drawn = np.bincount(bag[0], minlength=n)
         seen, rest = np.flatnonzero(drawn), np.flatnonzero(drawn == 0)
         w = drawn[seen] if weight is None else drawn[seen] * weight[seen]
-        tree = ExtraTreeRegressor(
-            min_samples_leaf=leaf, max_features=share, random_state=int(rng.integers(2**31 - 1))
-        )
+        tree = ExtraTreeRegressor(min_samples_leaf=leaf, max_features=share, random_state=bag[1])
         tree.fit(table[seen], y[seen], w, check_input=False)
-        trees.append(tree.tree_)
-        total[rest] += tree.tree_.predict(table[rest])[..., 0]
-        count[rest] += 1
+        return tree.tree_, rest, tree.tree_.predict(table[rest])[..., 0]
+
+    pool = thread_pool(n_jobs)
+    for many in (FIRST, TREES - FIRST):
+        if trees and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
+            return None
+        bags = [(rng.integers(n, size=size), int(rng.integers(2**31 - 1))) for _ in range(many)]
+        grown = map(one, bags) if pool is None else (found for _, found in in_threads(pool, one, bags))
+        for tree, rest, told in grown:
+            trees.append(tree)
+            total[rest] += told
+            count[rest] += 1
     return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
 
 

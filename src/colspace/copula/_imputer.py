@@ -106,8 +106,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
     random_state : int, RandomState or None, default=None
         Of the randomised SVD that starts the loadings, and of tests and forests of ``nonlinear``.
     n_jobs : int or None, default=None
-        Threads over blocks of rows of a table in memory, in fit and in all that is asked of the fitted imputer; None: one, -1:
-        all cores. The results are the same to the last bit. The rows of a Dask collection are its scheduler's.
+        Threads over blocks of rows of a table in memory, in fit and in all that is asked of the fitted imputer, and over trees of forests;
+        None: one, -1: all cores. The results are the same to the last bit. The rows of a Dask collection are its scheduler's.
     verbose : bool, default=False
         Draw a progress bar on a terminal.
 

@@ -70,7 +70,7 @@ def learn_words(
                 rest[i][on] = told_without(without, model, group)[1]
     w = np.ones(len(X)) if weight is None else weight
     return tuple(
-        learn_group(X[cells][:, group.latents], w[cells], told, z, group, rng, forests=forests)
+        learn_group(X[cells][:, group.latents], w[cells], told, z, group, rng, rows.n_jobs, forests=forests)
         if len(cells) >= FEWEST
         else Words()
         for group, cells, told, z in zip(groups, there, odds, rest, strict=True)
@@ -101,7 +101,15 @@ def told_without(X: Array, model: CopulaModel, group: Group) -> tuple[Array, Arr
 
 
 def learn_group(
-    on: Array, w: Array, odds: Array, rest: Array, group: Group, rng: np.random.Generator, *, forests: bool
+    on: Array,
+    w: Array,
+    odds: Array,
+    rest: Array,
+    group: Group,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    *,
+    forests: bool,
 ) -> Words:
     """Power, slopes and forest of one group, whose indicators all rows have; of each what the row says without them."""
     y = on if group.width == group.classes else np.column_stack([1.0 - on, on])
@@ -116,7 +124,7 @@ def learn_group(
     slopes = None if penalty is None else slopes_of(*few, penalty)
     doubt = doubt_of(power, odds[some], rest[some], w[some], slopes, penalty)
     law = class_law(power, odds, rest, slopes)
-    found = forest_of(law, rest, y, w, group, rng) if forests else None
+    found = forest_of(law, rest, y, w, group, rng, n_jobs) if forests else None
     if found is None:
         return Words(power, slopes, doubt=doubt)
     forest, share, gain = found
@@ -124,7 +132,7 @@ def learn_group(
 
 
 def forest_of(
-    law: Array, rest: Array, y: Array, w: Array, group: Group, rng: np.random.Generator
+    law: Array, rest: Array, y: Array, w: Array, group: Group, rng: np.random.Generator, n_jobs: int = 1
 ) -> tuple[Any, float, float] | None:
     """A forest, the share that it gets in the ``law`` of classes and what that gains of the Brier score outside the bag, if it pays.
 
@@ -140,7 +148,9 @@ def forest_of(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=WIDE)
+    grown = grow(
+        np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs
+    )
     if grown is None:
         return None
     forest, outside = grown
@@ -175,7 +185,7 @@ def learn_steps(
             own = X[cells, group.start]
             odds, rest = hidden_group(hide(X[cells], group), model, group, table=True)
             y = (own[:, None] == group.levels).astype(np.float64)
-            found = forest_of(class_law(1.0, odds), rest, y, w[cells], group, rng)
+            found = forest_of(class_law(1.0, odds), rest, y, w[cells], group, rng, rows.n_jobs)
             if found is not None:
                 out.append((group, Words(1.0, None, *found)))
     return tuple(out)
