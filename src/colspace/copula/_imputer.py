@@ -359,7 +359,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         found = self._whole(impute(self._part(values), self._point, clip=self.clip), values)
         for law in self._levels(values):
             found[law.rows, law.group.column] = law.value
-        return for_output(self, decode_table(found, X, layout))
+        return for_output(self, decode_table(found, X, layout, values))
 
     def mean(self, X: Any) -> Any:
         """Every gap filled by its conditional mean E[x | observed], as floats: smallest squared error.
@@ -387,7 +387,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         for law in self._levels(values):
             for end, told in zip(both, law.ends(level), strict=True):
                 end[law.rows, law.group.column] = told
-        lower, upper = (decode_table(end, X, layout) for end in both)
+        lower, upper = (decode_table(end, X, layout, values) for end in both)
         return lower, upper
 
     def probability_within(self, X: Any, d: float = 0, *, bound: bool = False) -> Any:
@@ -445,7 +445,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         if self._point.curved is not None:
             found = redrawn(found, part, self._point, rng, clip=self.clip)
         whole = self._with_levels([self._whole(table, values) for table in found], values, drawn)
-        return [decode_table(table, X, layout) for table in whole]
+        return [decode_table(table, X, layout, values) for table in whole]
 
     @plain_products
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -162,12 +162,11 @@ def encode_table(X: Any, layout: Layout) -> Array | sparse.csr_array:
         for j in np.flatnonzero(np.isinf(values).any(axis=0))[:1]:
             refuse_infinity(layout.labels[j])
         return values
-    pairs = enumerate(zip(layout.codecs, layout.labels, strict=True))
-    return np.column_stack([_encode(source.column(j), *pair) for j, pair in pairs])
+    return _columns(source, layout)
 
 
-def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
-    """X with its missing cells taken from ``filled``, in its own container, types and levels.
+def decode_table(filled: Any, X: Any, layout: Layout, encoded: Any = None) -> Any:
+    """X with its missing cells taken from ``filled``, in its own container, types and levels; ``encoded``: X as floats, where it is at hand.
 
     Observed cells are those of X itself. Filled cells of integer types are rounded to the nearest whole number that
     the type holds. A sparse X comes back as a dense array. X is not changed; an array of floats ``filled`` may be what is given back.
@@ -182,20 +181,19 @@ def decode_table(filled: Any, X: Any, layout: Layout) -> Any:
         out[cells.row[observed], cells.col[observed]] = cells.data[observed]
         return out
     if source.container == "numpy":
-        return _decode_array(new, source, layout)
+        return _decode_array(new, source, layout, encoded)
     old = _float_frame(source, layout)
     if old is not None:
         np.copyto(new, old, where=~np.isnan(old))
         whole = nw.get_native_namespace(X).DataFrame(new, index=X.index, columns=X.columns, copy=False)
         whole.attrs.update(X.attrs)
         return whole
+    missing = np.isnan(_columns(source, layout) if encoded is None else encoded) & ~np.isnan(new)
+    missing[:, [codec.values == ID for codec in layout.codecs]] = False
     columns = []
-    for j, (codec, label) in enumerate(zip(layout.codecs, layout.labels, strict=True)):
-        if codec.values == ID:
-            continue
-        where = np.flatnonzero(np.isnan(_encode(source.column(j), codec, label)) & ~np.isnan(new[:, j]))
-        if len(where):
-            columns.append(scatter(source.data[:, j], where, new[where, j], codec))
+    for j in np.flatnonzero(missing.any(axis=0)):
+        where = np.flatnonzero(missing[:, j])
+        columns.append(scatter(source.data[:, int(j)], where, new[where, j], layout.codecs[j]))
     return source.data.clone().with_columns(*columns).to_native()
 
 
@@ -338,6 +336,11 @@ def _encode_sparse(X: Any, layout: Layout) -> sparse.csr_array:
 # ---------------------------------------------------------------------- columns in
 
 
+def _columns(source: _Source, layout: Layout) -> Array:
+    pairs = enumerate(zip(layout.codecs, layout.labels, strict=True))
+    return np.column_stack([_encode(source.column(j), *pair) for j, pair in pairs])
+
+
 def _encode(column: Any, codec: Codec, label: Hashable) -> Array:
     if codec.values == ID:
         return np.full(len(column), np.nan)
@@ -426,7 +429,7 @@ def _codes(column: Any, sort: str, codec: Codec, label: Hashable) -> Array:
     return out
 
 
-def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
+def _decode_array(new: Array, source: _Source, layout: Layout, encoded: Any) -> NDArray[Any]:
     special = any(codec.levels or codec.values == ID for codec in layout.codecs)
     if source.data.dtype == np.float64 and not special and not any(codec.gaps for codec in layout.codecs):
         np.copyto(new, source.data, where=~np.isnan(source.data))
@@ -434,8 +437,7 @@ def _decode_array(new: Array, source: _Source, layout: Layout) -> NDArray[Any]:
     out = np.array(source.data)
     missing = absent(out) if out.dtype.kind in "fO" else np.zeros(out.shape, dtype=bool)
     if out.dtype.kind in "Mm" or any(codec.gaps for codec in layout.codecs):
-        pairs = enumerate(zip(layout.codecs, layout.labels, strict=True))
-        missing = np.column_stack([np.isnan(_encode(source.column(j), *pair)) for j, pair in pairs])
+        missing = np.isnan(_columns(source, layout) if encoded is None else encoded)
     if out.dtype.kind == "f" and not special:
         np.copyto(out, new, where=missing, casting="same_kind")
         return out
