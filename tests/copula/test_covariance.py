@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, norm, truncnorm
 
 from colspace import CopulaImputer
 from colspace.copula import _choice
-from colspace.copula._choice import SHARES, Held, best_mixture, mixed, weighted_quantile
+from colspace.copula._choice import SHARES, Held, Mixture, best_mixture, mixed, weighted_quantile
 from colspace.copula._covariance import (
     Cells,
     Normal,
@@ -18,7 +18,9 @@ from colspace.copula._covariance import (
     sites_between,
 )
 from colspace.copula._encode import training_block
+from colspace.copula._full import mixed_model
 from colspace.copula._passes import LocalRows
+from colspace.copula._predict import impute
 from colspace.copula._rank import chosen, some_cells
 
 RNG = np.random.default_rng
@@ -159,6 +161,23 @@ def test_mixtures_go_from_the_factors_to_the_full_law():
     np.testing.assert_allclose(correlation(half), 0.5 * (R + correlation(full)), atol=1e-12)
     np.testing.assert_allclose(half.mean, 0.5)
     assert SHARES == (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def test_a_law_with_means_and_deviations_predicts_in_its_own_units():
+    """Beside a number the conditional normal law, beside a level that of a truncated one; written out in units of z."""
+    rng = RNG(7)
+    Z = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 150)
+    X = np.column_stack([Z[:, :2], np.digitize(Z[:, 2], [-0.5, 0.7])])
+    model = CopulaImputer(1, nonlinear=False, correlation="factors", random_state=0).fit(X)._model
+    mean, cover = np.array([0.2, -0.3, 0.25]), np.diag([0.9, 1.1, 1.3]) + 0.4
+    point = mixed_model(model, Mixture(1.0, Normal(mean, cover), np.ones(3)))
+    rows = np.array([[np.nan, X[0, 1], np.nan], [np.nan, np.nan, 0.0], [np.nan, np.nan, 1.0]])
+    found = impute(rows, point, clip=False)
+    z = model.columns[1].latent(rows[:1, 1])[0]
+    sd, edges = np.sqrt(cover[2, 2]), (np.r_[-np.inf, model.columns[2].z, np.inf] - mean[2])
+    level = truncnorm.mean(edges[:2] / sd, edges[1:3] / sd, scale=sd)
+    told = np.r_[cover[0, 1] / cover[1, 1] * (z - mean[1]), cover[0, 2] / cover[2, 2] * level]
+    np.testing.assert_allclose(found[:, 0], model.columns[0].values(mean[0] + told), atol=1e-3)
 
 
 def test_widths_are_those_of_the_residuals():
