@@ -207,6 +207,23 @@ def test_widths_are_those_of_the_residuals():
     assert at[1] == pytest.approx(np.log(wide).sum() - 0.5 * len(exact) * np.log(square))
 
 
+def test_widths_are_believed_by_the_cells_of_their_kind():
+    """Numbers and levels apart, both by their weights: a width to the power m / (m + 100) of m cells."""
+    rng = RNG(9)
+    z, column = 1.5 * rng.standard_normal(360), np.repeat([0, 1], [60, 300])
+    low, high, on = z.copy(), z.copy(), column == 1
+    low[on], high[on] = np.where(z[on] > 0.5, 0.5, -np.inf), np.where(z[on] > 0.5, np.inf, 0.5)
+    w = np.where(on, 0.5, 2.0)
+    held = Held(np.arange(360), np.arange(360), column, w, low, high)
+    found = held.widths(np.zeros((360, 2)), np.ones((360, 2)), 2)
+    number = np.quantile(np.abs(z[:60]), 0.95, method="inverted_cdf") / norm.ppf(0.975)
+    assert found[0] == pytest.approx(number ** (120 / 220))
+    tried = np.exp(np.linspace(0.0, 0.6, 25))
+    above = int((z[on] > 0.5).sum())
+    told = [above * norm.logsf(0.5 / s) + (300 - above) * norm.logcdf(0.5 / s) for s in tried]
+    assert found[1] == pytest.approx(tried[int(np.argmax(told))] ** (150 / 250))
+
+
 def test_weighted_quantile_counts_rows():
     rng = RNG(6)
     x, w = rng.standard_normal(50), rng.integers(1, 5, 50)
@@ -300,6 +317,29 @@ def test_shares_are_averaged_by_what_few_cells_can_say(monkeypatch):
     hidden[block.rows.row[~on], block.rows.column[~on]] = True
     assert 2 < hidden[:, 4].sum() < 20
     np.testing.assert_array_equal(hidden[:, 4:], np.repeat(hidden[:, [4]], 3, axis=1))
+
+
+def test_hidden_cells_are_not_seen_before_they_are_asked(monkeypatch):
+    """Both laws are those of the other cells: hidden ones that trade places change neither; widths are those of the chosen share."""
+    _, X = dense_table(11, 150)
+    model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X)._model
+    gone = ~np.isnan(X) & (np.arange(X.size).reshape(X.shape) % 7 == 0)
+    monkeypatch.setattr(_choice, "chosen", lambda block, *_: gone[block.rows.row, block.rows.column])
+    asked = []
+    monkeypatch.setattr(_choice, "mixed", lambda *law: asked.append(law) or mixed(*law))
+    other = X.copy()
+    for x, on in zip(other.T, gone.T, strict=True):
+        x[on] = np.roll(x[on], 1)
+    found = [best_mixture(LocalRows(table), model, 1e-3) for table in (X, other)]
+    R = model.factors.W @ model.factors.W.T + np.diag(model.factors.noise)
+    assert found[0] is not None
+    assert asked[len(SHARES)][2] == found[0].share
+    for first, full, _ in asked[1:]:
+        np.testing.assert_allclose(first, asked[0][0], atol=1e-12)
+        np.testing.assert_allclose(full.cover, asked[0][1].cover, atol=1e-12)
+    assert np.abs(asked[0][0] - R).max() > 1e-3
+    monkeypatch.setattr(_choice, "LEAST", found[0].share + 1e-6)
+    assert best_mixture(LocalRows(X), model, 1e-3) is None  # too little: the factors as they are
 
 
 def test_cells_are_hidden_in_some_rows_by_what_these_hold():
