@@ -76,6 +76,8 @@ def test_the_sentence_weighs_columns_by_their_cells():
     assert plain["columns"][2]["cover"] is None
     assert plain["columns"][0]["ratio"] == 0.5
     assert "could be hidden" in ImputationCheck([], 3, 0.95).sentence
+    alone = check_imputation(CopulaImputer(), np.random.default_rng(0).standard_normal((50, 1)))
+    assert alone.sentence.endswith("columns need 20 observed cells, and rows another one.")
 
 
 def test_rows_are_sampled_and_ids_left_out(table):

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, norm, truncnorm
 
 from colspace import CopulaImputer
 from colspace.copula import _choice
-from colspace.copula._choice import SHARES, Held, best_mixture, mixed, weighted_quantile
+from colspace.copula._choice import SHARES, Held, Mixture, best_mixture, mixed, weighted_quantile
 from colspace.copula._covariance import (
     Cells,
     Normal,
@@ -18,7 +18,9 @@ from colspace.copula._covariance import (
     sites_between,
 )
 from colspace.copula._encode import training_block
+from colspace.copula._full import mixed_model
 from colspace.copula._passes import LocalRows
+from colspace.copula._predict import impute
 from colspace.copula._rank import chosen, some_cells
 
 RNG = np.random.default_rng
@@ -161,6 +163,23 @@ def test_mixtures_go_from_the_factors_to_the_full_law():
     assert SHARES == (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
+def test_a_law_with_means_and_deviations_predicts_in_its_own_units():
+    """Beside a number the conditional normal law, beside a level that of a truncated one; written out in units of z."""
+    rng = RNG(7)
+    Z = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 150)
+    X = np.column_stack([Z[:, :2], np.digitize(Z[:, 2], [-0.5, 0.7])])
+    model = CopulaImputer(1, nonlinear=False, correlation="factors", random_state=0).fit(X)._model
+    mean, cover = np.array([0.2, -0.3, 0.25]), np.diag([0.9, 1.1, 1.3]) + 0.4
+    point = mixed_model(model, Mixture(1.0, Normal(mean, cover), np.ones(3)))
+    rows = np.array([[np.nan, X[0, 1], np.nan], [np.nan, np.nan, 0.0], [np.nan, np.nan, 1.0]])
+    found = impute(rows, point, clip=False)
+    z = model.columns[1].latent(rows[:1, 1])[0]
+    sd, edges = np.sqrt(cover[2, 2]), (np.r_[-np.inf, model.columns[2].z, np.inf] - mean[2])
+    level = truncnorm.mean(edges[:2] / sd, edges[1:3] / sd, scale=sd)
+    told = np.r_[cover[0, 1] / cover[1, 1] * (z - mean[1]), cover[0, 2] / cover[2, 2] * level]
+    np.testing.assert_allclose(found[:, 0], model.columns[0].values(mean[0] + told), atol=1e-3)
+
+
 def test_widths_are_those_of_the_residuals():
     rng = RNG(5)
     n = 20_000
@@ -186,6 +205,23 @@ def test_widths_are_those_of_the_residuals():
     assert at[0] == pytest.approx(np.log(above).sum() - 0.5 * len(exact) * np.log(square))
     wide = np.where(z[on] > 0.5, norm.sf(0.5 / np.sqrt(2)), norm.cdf(0.5 / np.sqrt(2)))
     assert at[1] == pytest.approx(np.log(wide).sum() - 0.5 * len(exact) * np.log(square))
+
+
+def test_widths_are_believed_by_the_cells_of_their_kind():
+    """Numbers and levels apart, both by their weights: a width to the power m / (m + 100) of m cells."""
+    rng = RNG(9)
+    z, column = 1.5 * rng.standard_normal(360), np.repeat([0, 1], [60, 300])
+    low, high, on = z.copy(), z.copy(), column == 1
+    low[on], high[on] = np.where(z[on] > 0.5, 0.5, -np.inf), np.where(z[on] > 0.5, np.inf, 0.5)
+    w = np.where(on, 0.5, 2.0)
+    held = Held(np.arange(360), np.arange(360), column, w, low, high)
+    found = held.widths(np.zeros((360, 2)), np.ones((360, 2)), 2)
+    number = np.quantile(np.abs(z[:60]), 0.95, method="inverted_cdf") / norm.ppf(0.975)
+    assert found[0] == pytest.approx(number ** (120 / 220))
+    tried = np.exp(np.linspace(0.0, 0.6, 25))
+    above = int((z[on] > 0.5).sum())
+    told = [above * norm.logsf(0.5 / s) + (300 - above) * norm.logcdf(0.5 / s) for s in tried]
+    assert found[1] == pytest.approx(tried[int(np.argmax(told))] ** (150 / 250))
 
 
 def test_weighted_quantile_counts_rows():
@@ -281,6 +317,29 @@ def test_shares_are_averaged_by_what_few_cells_can_say(monkeypatch):
     hidden[block.rows.row[~on], block.rows.column[~on]] = True
     assert 2 < hidden[:, 4].sum() < 20
     np.testing.assert_array_equal(hidden[:, 4:], np.repeat(hidden[:, [4]], 3, axis=1))
+
+
+def test_hidden_cells_are_not_seen_before_they_are_asked(monkeypatch):
+    """Both laws are those of the other cells: hidden ones that trade places change neither; widths are those of the chosen share."""
+    _, X = dense_table(11, 150)
+    model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X)._model
+    gone = ~np.isnan(X) & (np.arange(X.size).reshape(X.shape) % 7 == 0)
+    monkeypatch.setattr(_choice, "chosen", lambda block, *_: gone[block.rows.row, block.rows.column])
+    asked = []
+    monkeypatch.setattr(_choice, "mixed", lambda *law: asked.append(law) or mixed(*law))
+    other = X.copy()
+    for x, on in zip(other.T, gone.T, strict=True):
+        x[on] = np.roll(x[on], 1)
+    found = [best_mixture(LocalRows(table), model, 1e-3) for table in (X, other)]
+    R = model.factors.W @ model.factors.W.T + np.diag(model.factors.noise)
+    assert found[0] is not None
+    assert asked[len(SHARES)][2] == found[0].share
+    for first, full, _ in asked[1:]:
+        np.testing.assert_allclose(first, asked[0][0], atol=1e-12)
+        np.testing.assert_allclose(full.cover, asked[0][1].cover, atol=1e-12)
+    assert np.abs(asked[0][0] - R).max() > 1e-3
+    monkeypatch.setattr(_choice, "LEAST", found[0].share + 1e-6)
+    assert best_mixture(LocalRows(X), model, 1e-3) is None  # too little: the factors as they are
 
 
 def test_cells_are_hidden_in_some_rows_by_what_these_hold():

@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from colspace import CopulaImputer
-from colspace.copula import pool
+from colspace.copula import UnseenPairsWarning, _gibbs, pool
 from colspace.copula._gibbs import (
     Cells,
     Parameters,
+    Table,
     draw_parameters,
     drawn_column,
+    full_draws,
     inverse_wishart,
     lower_root,
     normal_between,
@@ -102,6 +104,22 @@ def test_parameters_are_drawn_about_those_of_the_rows():
     np.testing.assert_allclose(twice.cover, rows.cover)
 
 
+def test_few_rows_are_joined_by_those_of_the_prior():
+    """E[Sigma] = (S + (p/2) R) / (n + p/2 - 1), which the degrees of freedom decide where rows are few."""
+    rng = RNG(7)
+    Z = rng.standard_normal((12, 3)) @ np.linalg.cholesky(SIGMA).T
+    mean = np.mean([draw_parameters(Z, None, SIGMA, rng).cover for _ in range(6000)], axis=0)
+    np.testing.assert_allclose(mean, (11 * np.cov(Z.T) + 1.5 * SIGMA) / (12 + 1.5 - 1), atol=0.03)
+
+
+def test_parameters_of_weighted_rows_are_those_of_rows_that_repeat():
+    Z, w = RNG(8).standard_normal((40, 3)), RNG(9).integers(1, 5, 40)
+    weighted = draw_parameters(Z, w.astype(float), SIGMA, RNG(0))
+    rows = draw_parameters(np.repeat(Z, w, axis=0), None, SIGMA, RNG(0))
+    np.testing.assert_allclose(weighted.cover, rows.cover)
+    np.testing.assert_allclose(weighted.mean, rows.mean)
+
+
 def test_two_values_are_told_by_their_cut_alone():
     Z = RNG(5).standard_normal((50, 3))
     before = Z.copy()
@@ -126,6 +144,59 @@ def test_drawn_marginals_vary_as_a_bayesian_bootstrap():
     variance = share * (1 - share) / m / stats.norm.pdf(stats.norm.ppf(share)) ** 2
     np.testing.assert_allclose(z[:, at].var(axis=0), variance, rtol=0.3)
     assert (np.diff(z, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_knots_are_where_the_laws_of_cells_have_the_share_of_their_values(weighted):
+    """Against roots of sum w Phi((z - m) / s) = sum w [x < x_k] + half of those that are equal; ties among the cells."""
+    rng, m, sd = RNG(10), 60, 0.4
+    x = rng.integers(0, 12, m).astype(float)
+    centre, weight = 0.3 * (x - 6) + 0.2 * rng.standard_normal(m), rng.uniform(0.5, 6.0, m)
+    knots = np.unique(x)
+    column = Column("continuous", np.linspace(-2, 2, len(knots)), knots, NONE, 0.0)
+    found = drawn_column(column, x, weight if weighted else None, centre, sd, RNG(3)).z
+    w = RNG(3).standard_gamma(weight) if weighted else RNG(3).standard_exponential(m)
+    w /= w.sum()
+    for value, z in zip(knots, found, strict=True):
+        share = w[x < value].sum() + 0.5 * w[x == value].sum()
+        root = optimize.brentq(lambda at: w @ stats.norm.cdf((at - centre) / sd) - share, -9, 9)  # noqa: B023
+        assert z == pytest.approx(root, abs=0.01)
+
+
+def test_marginals_are_drawn_given_the_rest_of_the_rows(monkeypatch):
+    """The laws of a column's cells are the conditional ones of the drawn mean and covariance, their weights those of the rows."""
+    X = simulated(3, 80)[:, 1:]
+    weight = RNG(4).integers(1, 4, 80).astype(float)
+    model = CopulaImputer(1, nonlinear=False, random_state=0).fit(X, sample_weight=weight)._model
+    states, laws, chain = [], [], _gibbs.chain
+    monkeypatch.setattr(_gibbs, "chain", lambda *a, **k: (states.append(s) or s for s in chain(*a, **k)))
+    monkeypatch.setattr(_gibbs, "drawn_column", lambda *a: laws.append(a) or drawn_column(*a))
+    full_draws(X, Table(X, weight), model, 1, RNG(5), clip=False)
+    (state,) = states
+    S, mean = state.found.cover, state.found.mean
+    assert len(laws) == 4
+    for j, (column, x, w, centre, sd, _) in enumerate(laws):
+        on, rest = ~np.isnan(X[:, j]), np.arange(4) != j
+        slope = np.linalg.solve(S[np.ix_(rest, rest)], S[rest, j])
+        assert column is model.columns[j]
+        np.testing.assert_array_equal(x, X[on, j])
+        np.testing.assert_array_equal(w, weight[on])
+        np.testing.assert_allclose(centre, mean[j] + (state.Z[on][:, rest] - mean[rest]) @ slope, atol=1e-8)
+        assert sd == pytest.approx(np.sqrt(S[j, j] - S[j, rest] @ slope))
+
+
+def test_tables_are_drawn_with_all_correlations_that_the_seen_ones_admit():
+    """Columns 1 and 2 never beside each other: given column 0 their partial correlation is uniform on (-1, 1) from table to table."""
+    rng = RNG(11)
+    t = rng.standard_normal((500, 1))
+    X = t * [1.0, 0.7, 0.7] + [0.0, 0.7, 0.7] * rng.standard_normal((500, 3))
+    X[:250, 1] = X[250:, 2] = np.nan
+    with pytest.warns(UnseenPairsWarning):
+        model = CopulaImputer(random_state=0).fit(X)
+    inverse = [np.linalg.inv(np.corrcoef(table.T)) for table in model.sample(X, 60, random_state=0)]
+    partial = np.array([-Q[1, 2] / np.sqrt(Q[1, 1] * Q[2, 2]) for Q in inverse])
+    assert abs(partial.mean()) < 0.25
+    assert 0.45 < partial.std() < 0.7  # .577
 
 
 def test_marginals_of_cells_that_hardly_weigh_are_finite():
@@ -185,6 +256,16 @@ def test_new_rows_are_drawn_given_the_rows_of_fit():
     np.testing.assert_array_equal(
         model.sample(new, 1, random_state=3)[0], model.sample(new, 1, random_state=3)[0]
     )
+
+
+@pytest.mark.parametrize("correlation", ["full", "factors"])
+def test_clipped_draws_stay_inside_the_observed_range(correlation):
+    X = simulated(5)
+    for clip in (False, True):
+        model = CopulaImputer(2, correlation=correlation, clip=clip, nonlinear=False, random_state=0).fit(X)
+        drawn = np.stack(model.sample(X, 10, random_state=0))
+        inside = (drawn >= np.nanmin(X, axis=0)) & (drawn <= np.nanmax(X, axis=0))
+        assert inside.all() == clip
 
 
 def test_the_fitted_table_is_a_copy():

@@ -284,6 +284,30 @@ def test_a_leap_that_breaks_is_taken_back(monkeypatch):
     assert np.isfinite(trace.changes).all()
 
 
+def test_after_a_bad_leap_others_follow_later(monkeypatch):
+    """15 iterations after the first, 30 after the second, at every third iteration."""
+    states, leap = slow(80), state_of(seed=9)
+    _, asked = run_through(monkeypatch, states, 70, leap)
+    assert [i for i, state in enumerate(asked) if state is leap] == [6, 24, 57]
+
+
+def test_the_distance_left_is_that_of_steps_since_the_leap(monkeypatch):
+    """States approach at a ratio of .9, so that nine times the last change is left; landings of leaps are no part of it."""
+
+    def leap(*path):
+        f = path[-1].factors
+        far = 0.015 if np.array_equal(f.W, states[6].factors.W) else 0.0
+        return replace(path[-1], factors=replace(f, W=f.W + far * np.sign(f.W)))
+
+    states = slow(12)
+    monkeypatch.setattr(_em, "extrapolate", leap)
+    (_, trace), asked = run_through(monkeypatch, states, 10)
+    assert asked[6] is not states[6]
+    assert asked[9] is not states[9]
+    assert 1.2 < trace.changes[6] / trace.changes[5] < 3.0
+    assert trace.left == pytest.approx(9 * trace.changes[-1], rel=0.05)
+
+
 def test_a_larger_step_after_pruning_is_no_bad_leap(monkeypatch):
     """There was no leap: nothing to return to, least of all the start."""
     states = slow(7)

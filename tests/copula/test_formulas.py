@@ -490,3 +490,21 @@ def test_published_law_of_one_cell_is_exact():
         )
         assert q.t[i, 0] == pytest.approx(first / mass, abs=1e-6)
         assert q.V[i, 0] == pytest.approx(second / mass - (first / mass) ** 2, abs=1e-6)
+
+
+def test_published_law_of_two_cells_is_the_fixed_point():
+    """Each cell truncated about what the other, at its mean, says; Var[t] = V + V^2 sum w^2 v / s^4, v their truncated variances."""
+    chain = build_chain([(np.arange(3.0), np.array([20.0, 30, 50]))] * 2, ["ordinal"] * 2)
+    w, s = np.sqrt([0.7, 0.5]), np.array([0.3, 0.5])
+    model = model_of(State(Factors(w[:, None], np.zeros((2, 1, 1)), s), chain), "paper")
+    X = np.array([[0.0, 2.0]])
+    q = row_laws(known_rows(X, chain, model.columns, model.labels), model).posterior
+    edges = np.concatenate([[-np.inf], chain.z[:2], [np.inf]])
+    low, high, z, v = edges[[0, 2]], edges[[1, 3]], np.zeros(2), np.ones(2)
+    for _ in range(200):
+        alone = 1.0 / (1.0 + w[::-1] ** 2 / s[::-1])  # Var[t] by the other cell
+        centre, sd = w * alone * w[::-1] * z[::-1] / s[::-1], np.sqrt(s + w**2 * alone)
+        z, v = truncnorm.stats((low - centre) / sd, (high - centre) / sd, centre, sd)
+    V = 1.0 / (1.0 + (w**2 / s).sum())
+    assert q.t[0, 0] == pytest.approx(V * (w * z / s).sum(), abs=1e-3)
+    assert q.V[0, 0] == pytest.approx(V + V**2 * (w**2 * v / s**2).sum(), abs=1e-3)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from colspace import CopulaImputer
 from colspace.copula import _left_out
 from colspace.copula._lean import beside_median, lean_of
-from colspace.copula._left_out import left_out, with_lean
+from colspace.copula._left_out import left_out, some_rows, with_lean
 from colspace.copula._predict import gaps
 
 
@@ -93,3 +93,13 @@ def test_rows_of_weight_two_are_rows_twice(rows, monkeypatch):
     found = with_lean(model, X, w.astype(float)).lean
     assert_allclose(found, with_lean(model, X.repeat(w, axis=0), None).lean, rtol=1e-9)
     assert np.abs(found - with_lean(model, X, None).lean).max() > 1e-3
+
+
+def test_of_many_rows_some_are_looked_at(monkeypatch):
+    monkeypatch.setattr(_left_out, "ROWS", 60)
+    X = table(False, 400)
+    model = CopulaImputer(2, nonlinear=False, random_state=0).fit(X)._point
+    rows, weight = some_rows(X, None, model)
+    assert 40 < len(rows) < 85
+    assert len(weight) == len(rows)
+    assert (weight == 1).all()

@@ -92,6 +92,26 @@ def test_densities_and_masses_add_up_to_one(bent):
     assert np.exp(log_density(column, gap, column.levels)).sum() == pytest.approx(1.0)
 
 
+def test_density_of_residuals_has_their_variance():
+    """Residuals of -1 and 1, whose law is smoothed: a mean of zero and a variance of one by the trapezoidal rule."""
+    law = residual_law(np.resize([-2.0, 2.0], 4000), np.ones(4000))[0]
+    at = np.linspace(-4, 4, 4001)
+    density = np.exp(law.log_density(at))
+    moments = [np.trapezoid(density * at**k, at) for k in range(3)]
+    np.testing.assert_allclose(moments, [1.0, 0.0, 1.0], atol=1e-6)
+    assert np.exp(law.log_density(np.zeros(1)))[0] < 0.1  # nothing is between them
+
+
+def test_residuals_count_by_their_weights():
+    rng = RNG(2)
+    residual, w = rng.standard_normal(300), rng.integers(1, 4, 300)
+    weighted, scale = residual_law(residual, w.astype(float))
+    again, other = residual_law(residual.repeat(w), np.ones(w.sum()))
+    assert scale == pytest.approx(other)
+    share = np.linspace(0.05, 0.95, 19)
+    np.testing.assert_allclose(weighted.quantile(share), again.quantile(share), atol=0.03)
+
+
 def test_a_search_finds_curves_as_well_as_factors():
     rng = RNG(0)
     x = rng.standard_normal((260, 3))

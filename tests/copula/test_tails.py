@@ -513,7 +513,7 @@ class TestLook:
 
     @pytest.mark.parametrize(("extra", "found"), [(0.0, False), (1.5, False), (2.5, True)])
     def test_two_errors(self, heavy, monkeypatch, extra, found):
-        """Rows of u = 1 +- s with s^2 = 2 / m + a, of weights 1 and 4: a mean a, with an error of its own."""
+        """Rows of u = 1 +- s with s^2 = 2 / m + a: a mean a, with an error of its own."""
         model, n = without_tails(heavy[2]._point), 100
         X = np.tile(heavy[0][:1, :4], (n, 1))
         X = np.hstack([X, np.full((n, 6), np.nan)])
@@ -526,6 +526,26 @@ class TestLook:
         monkeypatch.setattr(_heavy, "_LOOK", 10)
         monkeypatch.setattr(_heavy, "row_distances", lambda known, _: 4 * np.ones(known.rows.n))
         assert not wild(X, model, w)
+
+    def test_rows_that_show_less_vary_more(self, heavy, monkeypatch):
+        """Distances of normal rows with two cells and with nine: chi-squared of so many degrees of freedom."""
+        model = without_tails(heavy[2]._point)
+        X = np.tile(heavy[0][:1], (1000, 1))
+        X[:500, 2:] = X[500:, 9:] = np.nan
+        at = (np.arange(500) + 0.5) / 500
+        normal = np.r_[stats.chi2.ppf(at, 2), stats.chi2.ppf(at, 9)]
+        for far, found in ((normal, False), (normal * np.resize([0.3, 1.7], 1000), True)):
+            monkeypatch.setattr(_heavy, "row_distances", lambda *_, far=far: far)
+            assert wild(X, model, np.ones(1000)) is found
+
+    def test_rows_count_by_their_weights(self, heavy, monkeypatch):
+        """Of rows that hardly count the distances hardly do, neither in the mean nor in the sum."""
+        model = without_tails(heavy[2]._point)
+        X = np.hstack([np.tile(heavy[0][:1, :4], (100, 1)), np.full((100, 6), np.nan)])
+        u = np.r_[1.0 + np.resize([0.7, -0.7], 50), np.full(50, 8.0)]
+        monkeypatch.setattr(_heavy, "row_distances", lambda *_: 4 * u)
+        assert wild(X, model, np.ones(100))
+        assert not wild(X, model, np.repeat([1.0, 1e-4], 50))
 
     def test_nothing_to_see(self, heavy):
         model = without_tails(heavy[2]._point)

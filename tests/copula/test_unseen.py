@@ -1,6 +1,7 @@
 """Pairs of columns never observed together: found, named, and not leant on."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ from scipy import sparse
 
 from colspace import CopulaImputer
 from colspace.copula import UnseenPairsWarning
-from colspace.copula._pairs import all_factors, completed, contracted, unseen_pairs
+from colspace.copula._encode import known_rows
+from colspace.copula._pairs import (
+    all_factors,
+    bridge_of,
+    bridged,
+    completed,
+    contracted,
+    independent,
+    unseen_pairs,
+)
+from colspace.copula._row_laws import row_laws
 
 RNG = np.random.default_rng
 
@@ -82,6 +93,57 @@ def test_drawn_correlations_fill_what_the_seen_ones_admit():
     assert partial.mean() == pytest.approx(0.0, abs=0.05)
     assert partial.var() == pytest.approx(1 / 3, abs=0.03)
     assert min(np.linalg.eigvalsh(D)[0] for D in drawn) > 0
+
+
+def mixture_over_correlations(R, unseen, j, at, z, rng):
+    """Mean and variance of z_j given z at some columns, over correlations with unseen columns whose partial ones have any direction
+    and a length uniform on (0, 1)."""
+    T = np.flatnonzero(unseen[j])
+    B = np.setdiff1d(np.arange(len(R)), [*T, j])
+    slope = np.linalg.solve(R[np.ix_(B, B)], R[np.ix_(B, [*T, j])]).T
+    rest = R[np.ix_([*T, j], [*T, j])] - slope @ R[np.ix_(B, [*T, j])]
+    root, left = np.linalg.cholesky(rest[:-1, :-1]), np.sqrt(rest[-1, -1])
+    means, variances = [], []
+    for _ in range(3000):
+        r = rng.standard_normal(len(T))
+        r *= rng.random() / np.linalg.norm(r)
+        for side in (-1, 1):
+            full = R.copy()
+            full[j, T] = full[T, j] = slope[:-1] @ R[B, j] + side * left * (root @ r)
+            w = np.linalg.solve(full[np.ix_(at, at)], full[at, j])
+            means.append(w @ z)
+            variances.append(1.0 - w @ full[at, j])
+    return np.mean(means), np.mean(variances) + np.var(means)
+
+
+def test_laws_beside_unseen_columns_are_mixtures_over_all_correlations():
+    """Of columns 0 and 1, 2 and 3, and 4, the last never beside those in the middle; rows that show some of them."""
+    rng = RNG(4)
+    X = rng.standard_normal((200, 5))
+    model = CopulaImputer(1, correlation="factors", nonlinear=False, random_state=0).fit(X)._model
+    R = random_correlation(5, rng)
+    unseen = np.zeros((5, 5), dtype=bool)
+    unseen[4, 2:4] = unseen[2:4, 4] = True
+    R = independent(R, unseen)
+    model = replace(model, state=replace(model.state, factors=all_factors(R)))
+    shift, scale = np.linspace(-0.5, 0.5, 5), np.linspace(0.6, 1.8, 5)
+    bridge = bridge_of(model, unseen, shift, scale)
+    shown = [[0, 1, 2, 3], [0, 2], [1, 2, 3], [3], [0, 1]]
+    rows = np.full((5, 5), np.nan)
+    for i, columns in enumerate(shown):
+        rows[i, columns] = X[i, columns] * (1.8 if i == 2 else 1.0)
+    known = known_rows(rows, model.state.chain, model.columns, model.labels)
+    z = np.zeros((5, 5))
+    z[known.rows.row[known.exact], known.rows.column[known.exact]] = known.z
+    before = np.full((5, 5), 7.0)
+    q = row_laws(known, bridge.model).posterior
+    mean, sd = bridged(bridge, q, known.rows, before, before)
+    for i, at in enumerate(shown[:4]):
+        m, v = mixture_over_correlations(R, unseen, 4, at, z[i, at], rng)
+        assert mean[4, i] == pytest.approx(shift[4] + scale[4] * m, abs=0.01)
+        assert sd[4, i] == pytest.approx(scale[4] * np.sqrt(v), rel=0.015)
+    assert mean[4, 4] == sd[4, 4] == 7.0  # no unseen partner is there: as they were
+    assert (mean[:4] == 7.0).all()
 
 
 def test_a_correlation_as_factors():

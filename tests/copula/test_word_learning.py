@@ -65,6 +65,47 @@ def test_slopes_are_where_the_penalised_likelihood_is_flat():
         assert abs(found).max() > 0.1
 
 
+def test_the_power_of_the_odds_counts_rows():
+    rng = np.random.default_rng(3)
+    odds, w = rng.standard_normal((200, 3)), np.repeat([1, 6], 100)
+    y = np.eye(3)[np.where(w == 6, odds.argmax(axis=1), rng.integers(3, size=200))]
+    group = group_of(0, 0, Distinct(np.arange(3.0), y.sum(axis=0)))
+    found = learning.likeliest_power(odds, y, w.astype(float), group)
+    again = learning.likeliest_power(odds.repeat(w, axis=0), y.repeat(w, axis=0), np.ones(700), group)
+    assert abs(found - again) < 5e-3
+    assert found > 1.3 * learning.likeliest_power(odds, y, np.ones(200), group)
+
+
+@pytest.mark.parametrize("heavy", [0, 1])
+def test_penalties_are_chosen_by_the_weights_of_rows(heavy):
+    """Slopes that tell half of the rows are far wrong for the others, where numbers are large; the half that counts decides."""
+    rng = np.random.default_rng(2)
+    n = 300
+    rest = rng.standard_normal((n, 1))
+    first = np.where(rest[:, 0] + rng.standard_normal(n) > 0, 1, 0)
+    other = rng.integers(2, size=n)  # nothing to learn
+    y = np.eye(2)[np.r_[first, other]]
+    group = group_of(0, 0, Distinct(np.arange(2.0), y.sum(axis=0)))
+    w = np.repeat([1.0, 1e-6] if heavy == 0 else [1e-6, 1.0], n)
+    found = learning.best_penalty(np.zeros((2 * n, 2)), np.r_[rest, 30 * rest], y, w, group, rng)
+    assert (found is None) == (heavy == 1)
+
+
+def test_slopes_stand_beside_the_power_of_the_odds():
+    """Odds that say twice what they know: the law with its power and slopes is flat in the constants, as its likelihood has it."""
+    rng = np.random.default_rng(1)
+    n, w = 900, np.ones(900)
+    odds, rest = rng.standard_normal((n, 3)), rng.standard_normal((n, 2))
+    told = odds + rest @ np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]) + [0.5, 0.0, 0.0]
+    y = np.eye(3)[(told + rng.gumbel(size=told.shape)).argmax(axis=1)]
+    group = group_of(0, 0, Distinct(np.arange(3.0), y.sum(axis=0)))
+    found = learning.learn_group(y, w, 2 * odds, rest, group, rng, forests=False)
+    assert 0.2 < found.power < 0.7
+    law = softmax(found.power * 2 * odds + found.slopes[0] + rest @ found.slopes[1:], axis=1)
+    assert_allclose(found.slopes[0], (y - law).sum(axis=0), atol=0.1)  # a penalty of one
+    assert np.abs(found.slopes[1:]).max() > 0.5
+
+
 @pytest.fixture
 def forests_say(monkeypatch):
     """Forests that say what they are told to, of all rows."""

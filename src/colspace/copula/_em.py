@@ -19,6 +19,7 @@ _PLAIN = 6  # iterations before steps are extrapolated
 _GROW = 4  # iterations before factors go
 _SLOW = 0.7  # ratio of changes that calls for an extrapolation
 _STRIDE = 16.0  # its reach, in steps
+_WAIT = 15  # iterations without another after one that went wrong, twice as many each time
 LOOSER = 4.0  # tolerance of rounds that others follow
 RANK_SHARE = 1e-3  # of the largest eigenvalue of W'W, under which a factor is none
 
@@ -111,28 +112,31 @@ def iterate(
     """E and M steps until W W' changes by less than ``tol``.
 
     Where most columns are continuous, slow steps are extrapolated and ``tol`` is for the distance left, that of a geometric
-    series, change * ratio / (1 - ratio). With ``cells`` of the columns, factors that are none go on the way.
+    series, change * ratio / (1 - ratio), the ratio that of changes since the last extrapolation. With ``cells`` of the columns,
+    factors that are none go on the way.
     """
     changes: list[float] = []
     path: list[State] = [state]
     kept: State | None = None  # where a leap began that is not yet found good
     patient = bool(state.chain.continuous.mean() > 0.5)
-    trusted = patient  # sites do not follow leaps
-    left = np.inf
+    next_leap = _PLAIN if patient else max_iter  # sites do not follow leaps
+    wait = _WAIT
+    left, ratio, landed = np.inf, 0.0, 0
     while len(changes) < max_iter:
         new = _attempt(run, state, common)
         if new is None:
             if kept is None:
                 raise np.linalg.LinAlgError(BROKEN.format(len(changes) + 1, state.factors.rank))
-            state, kept, trusted = kept, None, False
+            state, kept, next_leap, wait = kept, None, len(changes) + wait, 2 * wait
             path = [state]
             continue
         state = new
         changes.append(change(path[-1].factors.W, state.factors.W))
         path = [*path[-2:], state]
         tick()
-        recent = changes[-4:]
-        ratio = min((recent[-1] / recent[0]) ** (1 / 3), 0.99) if len(recent) == 4 and recent[0] > 0 else 0.0
+        recent = changes[max(landed, len(changes) - 4) :]
+        if len(recent) >= (2 if landed else 4) and recent[0] > 0:
+            ratio = min((recent[-1] / recent[0]) ** (1 / (len(recent) - 1)), 0.99)
         left = changes[-1] * (max(ratio / (1.0 - ratio), 1.0) if patient else 1.0)
         if cells is not None and (left < tol or len(changes) >= _GROW):
             pruned = prune(state, cells)
@@ -145,13 +149,13 @@ def iterate(
         if left < tol:
             return state, Trace(tuple(changes), True, left)
         if kept is not None and changes[-1] > 3 * changes[-2]:  # a leap that went wrong
-            state, trusted = kept, False
+            state, next_leap, wait = kept, len(changes) + wait, 2 * wait
             path = [state]
         kept = None
-        turn = _PLAIN <= len(changes) < max_iter and len(changes) % 3 == 0
-        if trusted and turn and ratio > _SLOW and len(path) == 3:
+        turn = next_leap <= len(changes) < max_iter and len(changes) % 3 == 0
+        if turn and ratio > _SLOW and len(path) == 3:
             kept, state = state, extrapolate(*path)
-            path = [state]
+            path, landed = [state], len(changes) + 1  # the step that follows says nothing of the pace
     return state, Trace(tuple(changes), False, left)
 
 

@@ -157,8 +157,10 @@ def bridge_of(model: CopulaModel, unseen: Pairs, mean: Array, scale: Array) -> B
     leanings = []
     for j in np.flatnonzero(unseen.any(axis=0)):
         T, B = _sides(unseen, j)
-        slope, root, left = _rest(R, j, T, B)
-        turn = solve_triangular(root, factors.W[T] - slope @ factors.W[B], lower=True)
+        slope, _, left = _rest(R, j, T, B)
+        away = factors.W[T] - slope @ factors.W[B]
+        root = np.linalg.cholesky(away @ away.T + _TINY * np.eye(len(T)))
+        turn = solve_triangular(root, away, lower=True)
         leanings.append(Leaning(int(j), T, turn, left))
     plain = replace(model, state=replace(model.state, factors=factors), bridge=None)
     return Bridge(plain, tuple(leanings), mean, scale)

@@ -37,7 +37,7 @@ class ResidualLaw:
 
     def log_density(self, at: Array) -> Array:
         """Of a mixture about the residuals, of their variance."""
-        nodes = self.nodes / np.sqrt(1.0 + _BAND**2)
+        nodes = self.nodes * np.sqrt(1.0 - _BAND**2)
         told = np.mean(np.exp(-0.5 * ((at[:, None] - nodes) / _BAND) ** 2), axis=1)
         return np.asarray(np.log(np.maximum(told, _LEAST)) - np.log(_BAND) - _ROOT)
 

@@ -70,7 +70,7 @@ class ImputationCheck:
         """The outcome in one sentence."""
         cells = sum(row.cells for row in self.rows)
         if not cells:
-            return f"No cells could be hidden: columns need {_FEWEST} observed cells."
+            return f"No cells could be hidden: columns need {_FEWEST} observed cells, and rows another one."
         numbers = [row for row in self.rows if row.kind not in _LEVELS]
         words = [row for row in self.rows if row.kind in _LEVELS]
         said = []
