@@ -196,7 +196,7 @@ def test_reduce_warnings_are_lines_on_stderr(files):
         (["t.csv", "-y", "y", "-b", "x=q_*", "--drop-rest"], "matches no column"),
         (["t.csv", "-y", "y", "-b", "genes=g_*", "--drop", "z"], "on purpose with --drop-rest"),
         (["named.csv", "-y", "y"], "1 column(s) are not numbers: 'patient' (e.g. 'p0')"),
-        (["named.csv", "-y", "y"], "Leave them out with --drop, carry them along with --id"),
+        (["named.csv", "-y", "y"], "Leave them out: --drop patient; or carry them along with --id"),
         (["t.csv", "-y", "y", "--drop", "q"], "--drop: no column is called 'q'"),
         (["t.csv", "-y", "y", "--drop", "q*"], "--drop matches no column"),
         (["t.csv", "-y", "y", "--drop", "*"], "no columns are left"),

@@ -70,7 +70,7 @@ def test_gaps_and_text_are_refused_as_in_the_fit(folder):
     )
     folder.assign(a="x").to_csv("new.csv", index=False)
     assert (
-        "column(s) are not numbers: 'a'"
+        "1 column(s) are not numbers: 'a' (e.g. 'x'). The model was fitted on numbers: give these, or what stands for a gap with --na"
         in run("apply", "m.skops", "new.csv", "--out", "e.csv", code=2).output
     )
 

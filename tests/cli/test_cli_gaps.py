@@ -55,7 +55,8 @@ def test_gaps_are_filled_with_a_note_and_new_rows_may_have_some(table):
     X = columns_of(train)
     count = int(X.isna().sum().sum())
     assert f"Note: {count} gaps in 6 columns are filled from the other columns" in done.stderr
-    model = HoleyReduction(CopulaImputer(random_state=0), JointReduction(1, random_state=0), random_state=0)
+    imputer = CopulaImputer(nonlinear="gaps", random_state=0)
+    model = HoleyReduction(imputer, JointReduction(1, random_state=0), random_state=0)
     model.fit(X, train["y"])
     assert_allclose(pd.read_csv("e.csv").iloc[:, 1], model.transform(X)[:, 0], rtol=1e-9)
     run("apply", "m.skops", "new.csv", "--id", "who", "--out", "n.csv")
@@ -78,7 +79,8 @@ def test_pages_of_the_fit_and_of_the_saved_model(table):
     run(*FIT, "--save", "m.skops", "--report", "p.html")
     text = Path("p.html").read_text()
     assert (
-        "HoleyReduction(CopulaImputer(random_state=0), JointReduction(n_components=1, random_state=0)" in text
+        "HoleyReduction(CopulaImputer(nonlinear=&#39;gaps&#39;, random_state=0), JointReduction(n_components=1, random_state=0)"
+        in text
     )
     assert "are filled from the other columns" in text
     for more in ((), ("new.csv",)):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import ndtr
@@ -12,7 +13,7 @@ from sklearn.tree import ExtraTreeRegressor
 
 from colspace import CopulaImputer
 from colspace.copula import _curved
-from colspace.copula._bend import bent, distinct_rows, sampled
+from colspace.copula._bend import bent, distinct_rows, sampled, spared_columns
 from colspace.copula._curved import (
     Hidden,
     hidden,
@@ -196,6 +197,38 @@ def test_a_square_is_found(bowl):
     np.testing.assert_array_equal(same[0], same[1])
 
 
+def test_only_columns_with_gaps_are_corrected():
+    """With "gaps": x is told by its square as well, but has none to fill; of a kind each, numbers, levels in order and words."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 400))
+    told = np.where(a * b > 0, "m", "f")
+    X = pd.DataFrame({"a": a, "b": b, "bowl": a**2 + 0.2 * rng.standard_normal(400)})
+    X["step"], X["sex"] = (np.abs(b) * 3).round().clip(0, 4), told
+    X["where"] = np.where(np.abs(a) < 0.6, "in", np.where(b > 0, "north", "south"))
+    for name in ("bowl", "step", "sex", "where"):
+        gain = {}
+        for share in (0.2, 0.004):
+            some = X.copy()
+            some.loc[rng.permutation(400)[: int(share * 400)], name] = None
+            model = CopulaImputer(1, nonlinear="gaps", random_state=0).fit(some)
+            gain[share] = dict(zip(X, model.nonlinear_gain_, strict=True))
+            if share < 0.01:
+                plain = CopulaImputer(1, nonlinear=False, random_state=0).fit(some)
+                pd.testing.assert_frame_equal(model.transform(some), plain.transform(some))
+        assert gain[0.2].pop(name) > 0.1
+        assert not any(gain[0.2].values())
+        assert not any(gain[0.004].values())
+
+
+def test_a_share_of_gaps_counts_rows_by_weight():
+    X = np.array([[1.0, np.nan], [2.0, 1.0], [3.0, 2.0]])
+    weight = np.array([0.5, 99.0, 0.6])  # .5 of 100.1
+    assert spared_columns(LocalRows(X, weight), "gaps", 2).tolist() == [True, True]
+    assert spared_columns(LocalRows(X, None), "gaps", 2).tolist() == [True, False]
+    for how in ("auto", True, False):
+        assert spared_columns(LocalRows(X, None), how, 2).tolist() == [not how] * 2
+
+
 def test_rows_are_filled_by_themselves(bowl):
     _, holes, model = bowl
     np.testing.assert_array_equal(model.transform(holes)[40:60], model.transform(holes[40:60]))
@@ -329,7 +362,8 @@ def test_where_there_is_no_correction(kind):
         "paper": holes,
     }[kind]
     model = CopulaImputer(1, method="paper" if kind == "paper" else "ep", tol=0.1, random_state=0)
-    assert not clone(model).fit(X).nonlinear_gain_.any()
+    for how in ("auto", "gaps"):
+        assert not clone(model).set_params(nonlinear=how).fit(X).nonlinear_gain_.any()
     with pytest.raises(ValueError, match=r"nonlinear=True, but .*nonlinear='auto' or False"):
         model.set_params(nonlinear=True).fit(X)
 

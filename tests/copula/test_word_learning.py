@@ -39,7 +39,7 @@ def test_odds_are_those_of_fits_without_the_cells(tables, model, monkeypatch):
         return learning.Words()
 
     monkeypatch.setattr(learning, "learn_group", learn)
-    learning.learn_words(LocalRows(X, weight), model._odds, model._columns, refit, 0, forests=True)
+    learning.learn_words(LocalRows(X, weight), model._odds, model._columns, refit, 0, forests=[True])
     whole = learning.distinct_rows(X, weight)[0]
     gone = np.array([np.isnan(part) & ~np.isnan(whole) for part in parts])
     assert len(gone) == learning.FOLDS

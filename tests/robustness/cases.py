@@ -213,7 +213,7 @@ PLANS = {
             "kinds": (["auto", "continuous", "ordinal", {0: "ordinal"}], ["counted", {99: "ordinal"}, 3]),
             "na_values": ([None, -99, [0, 1], {0: 1.5}], [{99: 1}, [[1]]]),
             "clip": ([True, False], ["yes"]),
-            "nonlinear": (["auto", "auto", True, False], ["yes", 2]),
+            "nonlinear": (["auto", "auto", "gaps", True, False], ["yes", 2]),
             "correlation": (["auto", "auto", "full", "factors"], ["none", True]),
             "tails": (["auto", "auto", "normal", 1, 4.5, np.inf], ["heavy", True, 0.5, np.nan]),
             "n_jobs": ([None, 1, 2], ["two"]),

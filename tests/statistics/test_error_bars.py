@@ -28,6 +28,7 @@ from colspace._random import generator
 from colspace.datasets import make_bilinear
 from colspace.metrics import nsee
 from colspace.reduction import _groups, _jackknife
+from colspace.reduction._gaps import refitted
 from colspace.scores import GaussianScore, StudentScore
 
 P = 6
@@ -323,6 +324,33 @@ def test_the_imputer_without_groups_of_rows(table):
             again.components_error_**2 - again.reducer_.components_error_**2
         )  # the reducer deals its groups by itself
         assert_allclose(own, more, rtol=1e-6, atol=1e-12)
+
+
+def test_a_copula_is_fitted_again_without_its_forests():
+    """From where it is, with its factors and its share of the full correlation, it fills as a fit from anew does."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((500, 6))
+    for j in range(1, 6):  # a chain, of no few factors
+        Z[:, j] = 0.8 * Z[:, j - 1] + 0.6 * Z[:, j]
+    X = np.column_stack([Z, Z[:, 0] ** 2 + 0.2 * rng.standard_normal(500)])
+    X[rng.random(X.shape) < 0.2] = np.nan
+    imputer = CopulaImputer(random_state=0).fit(X)
+    assert imputer.nonlinear_gain_[6] > 0.1
+    assert imputer._point.joint is not None
+    gone = np.isnan(X)
+    whole = CopulaImputer(nonlinear=False, random_state=0).fit(X).mean(X)[gone]
+    for first in (0, 250):
+        rows = np.r_[0:first, first + 100 : 500]
+        again = refitted(imputer, X[rows], {})
+        assert again.n_components_ == imputer.n_components_
+        assert again._point.share == imputer._point.share
+        assert again._point.curved is None
+        anew = CopulaImputer(nonlinear=False, random_state=0).fit(X[rows]).mean(X)[gone]
+        moved = np.sqrt(np.mean((anew - whole) ** 2))  # by the rows that are gone
+        assert np.sqrt(np.mean((again.mean(X)[gone] - anew) ** 2)) < 0.6 * moved
+    few = np.where(np.arange(7) < 1, X, 1.0)  # a single column that varies: factors must go
+    with pytest.warns(UserWarning, match="constant"):
+        assert np.isfinite(refitted(imputer, few, {}).mean(few)).all()
 
 
 def test_an_imputer_that_cannot_do_without_some_rows():

@@ -205,7 +205,7 @@ def _refuse_text(X: Any) -> None:
     bad = text_columns(X)
     if bad:
         msg = (
-            f"{len(bad)} column(s) are not numbers: {', '.join(bad)}. Name one as --text for topics, name them in --covariates, "
+            f"{len(bad)} column(s) are not numbers: {', '.join(bad.values())}. Name one as --text for topics, name them in --covariates, "
             "carry them along with --id, or leave them out with --drop"
         )
         raise ValueError(msg)

@@ -83,6 +83,11 @@ class Streamed:
     )  # features and responses, where the fit keeps them
 
     @property
+    def fitted(self) -> bool:
+        """Whether the rows are for a model that is fitted already, which asks for no response."""
+        return not self.choice.responses
+
+    @property
     def types(self) -> dict[str, str]:
         """How columns of text files are read."""
         kinds = dict.fromkeys(self.choice.features, "number")
@@ -151,7 +156,9 @@ class Streamed:
             if not bad:
                 raise
             raise ValueError(
-                not_numbers([f"{name!r} (e.g. {cell[:40]!r})" for name, cell in bad.items()])
+                not_numbers(
+                    {name: f"{name!r} (e.g. {cell[:40]!r})" for name, cell in bad.items()}, fitted=self.fitted
+                )
             ) from error
 
     def _numeric(self, tables: Iterator[Any], columns: Sequence[str]) -> Iterator[Any]:
@@ -160,8 +167,8 @@ class Streamed:
 
         wanted = [name for name in columns if self.types[name] == "number"]
         for table in tables:
-            bad = [
-                f"{name!r}"
+            bad = {
+                name: f"{name!r}"
                 for name in wanted
                 if not (
                     pa.types.is_integer(kind := table.schema.field(name).type)
@@ -170,9 +177,9 @@ class Streamed:
                     or pa.types.is_decimal(kind)
                     or pa.types.is_null(kind)
                 )
-            ]
+            }
             if bad:
-                raise ValueError(not_numbers(bad))
+                raise ValueError(not_numbers(bad, fitted=self.fitted))
             yield table
 
     def _odd(self, columns: Sequence[str]) -> dict[str, str]:

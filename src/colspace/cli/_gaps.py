@@ -19,7 +19,7 @@ def fit_filled(estimator: Any, parts: Parts, seed: int) -> tuple[Any, Parts]:
     from ..copula import CopulaImputer
     from ..reduction import HoleyReduction
 
-    model = HoleyReduction(CopulaImputer(random_state=seed), estimator, random_state=seed)
+    model = HoleyReduction(CopulaImputer(nonlinear="gaps", random_state=seed), estimator, random_state=seed)
     model.fit(parts.X, parts.y)
     vars(estimator).update(vars(model.reducer_))
     vars(estimator).update({name: getattr(model, name) for name in _ERRORS if hasattr(estimator, name)})

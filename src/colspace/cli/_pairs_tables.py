@@ -137,7 +137,7 @@ def refuse_text(path: str, frame: Any) -> Any:
 
     if odd := text_columns(frame):
         msg = (
-            f"{path} has {len(odd)} column(s) that are not numbers: {', '.join(odd)}. Leave them out with --drop, name the "
+            f"{path} has {len(odd)} column(s) that are not numbers: {', '.join(odd.values())}. Leave them out with --drop, name the "
             "column of ids with --id, or give what stands for a gap with --na"
         )
         raise ValueError(msg)

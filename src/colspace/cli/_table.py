@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -112,36 +113,48 @@ def split_table(frame: Any, choice: Choice) -> Parts:
     responses = frame[choice.responses]
     y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
     refuse_gaps(responses, "in the response", "drop those rows first", missing=False)
-    refuse_unfit(X, gaps=True)
+    refuse_unfit(X, gaps=True, fitted=False)
     return Parts(X, y, frame[choice.ids], responses, words=words)
 
 
-def refuse_unfit(X: Any, *, gaps: bool = False) -> None:
-    """Refuse columns that a reduction cannot take; ``gaps``: it can take gaps."""
+def refuse_unfit(X: Any, *, gaps: bool = False, fitted: bool = True) -> None:
+    """Refuse columns that a reduction (that is ``fitted``, or else is to be) cannot take; ``gaps``: it can take gaps."""
     if bad := text_columns(X):
-        raise ValueError(not_numbers(bad))
+        raise ValueError(not_numbers(bad, fitted=fitted))
     remedy = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
     refuse_gaps(X, "in X", remedy, missing=not gaps)
 
 
-def text_columns(X: Any) -> list[str]:
-    """Columns that hold other than numbers, each with an example."""
+def text_columns(X: Any) -> dict[str, str]:
+    """Columns that hold other than numbers, and how each is shown: with an example."""
     import pandas as pd
 
-    examples = []
+    examples = {}
     for name, dtype in X.dtypes.items():
         if pd.api.types.is_numeric_dtype(dtype):
             continue
         odd = X[name][pd.to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
-        examples.append(f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name))
+        examples[str(name)] = f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name)
     return examples
 
 
-def not_numbers(examples: Sequence[str]) -> str:
-    """What to say of columns that are not numbers, all of them."""
+def not_numbers(examples: Mapping[str, str], *, fitted: bool) -> str:
+    """What to say of columns that are not numbers, all of them, with options that can be pasted; a model that is ``fitted`` needs them.
+
+    Examples
+    --------
+    >>> from colspace.cli._table import not_numbers
+    >>> print(not_numbers({"who": "'who' (e.g. 'p0')", "left at": "'left at'"}, fitted=False))
+    2 column(s) are not numbers: 'who' (e.g. 'p0'), 'left at'. Leave them out: --drop who --drop 'left at'; or carry them along with --id,
+    name one as --response, or give what stands for a gap with --na
+    """
+    found = f"{len(examples)} column(s) are not numbers: {', '.join(examples.values())}"
+    if fitted:
+        return f"{found}. The model was fitted on numbers: give these, or what stands for a gap with --na"
+    drop = " ".join(f"--drop {shlex.quote(name)}" for name in examples)
     return (
-        f"{len(examples)} column(s) are not numbers: {', '.join(examples)}. Leave them out with --drop, carry them along with "
-        "--id, name one as --response, or give what stands for a gap with --na"
+        f"{found}. Leave them out: {drop}; or carry them along with --id, name one as --response, or give what stands for a "
+        "gap with --na"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._random import generator
 from ._curved import LEARN, learn_curved
@@ -14,10 +15,13 @@ from ._fit import CopulaModel
 from ._passes import DaskRows, LocalRows
 from ._screen import screen_table
 
+LEAST_GAPS = 0.01  # share of a column that is missing, from which on a forest is worth its time
+
 
 def may_bend(nonlinear: bool | str, method: str, rows: Any, *, plain: bool = False) -> bool:
     """Whether a correction is to be looked for, not by itself if tables are to be ``plain``; refuses to promise one where there is none."""
-    if not nonlinear or (plain and nonlinear == "auto"):
+    promised = nonlinear not in ("auto", "gaps")
+    if not nonlinear or (plain and not promised):
         return False
     why = ""
     if method == "paper":
@@ -26,10 +30,17 @@ def may_bend(nonlinear: bool | str, method: str, rows: Any, *, plain: bool = Fal
         why = "X is a Dask collection, whose rows stay on the workers; fit a sample of its rows in memory"
     elif hasattr(rows.X, "tocoo"):
         why = "X is a sparse matrix, and forests need all columns of a row; give a dense table with NaN for gaps"
-    if why and nonlinear != "auto":
+    if why and promised:
         msg = f"nonlinear={nonlinear!r}, but {why}, or nonlinear='auto' or False"
         raise ValueError(msg)
     return not why
+
+
+def spared_columns(rows: LocalRows | DaskRows, nonlinear: bool | str, p: int) -> NDArray[np.bool_]:
+    """Columns for which no forest is looked for: none, all, or with "gaps" those of which less than ``LEAST_GAPS`` is missing."""
+    if nonlinear != "gaps" or not isinstance(rows, LocalRows):
+        return np.full(p, not nonlinear)
+    return np.asarray(np.average(np.isnan(rows.X), axis=0, weights=rows.weight) < LEAST_GAPS)
 
 
 def bent(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ._bend import bent
+from ._bend import bent, spared_columns
 from ._choice import warm_state
 from ._columns import Columns, Group
 from ._fit import CopulaModel
@@ -54,16 +54,21 @@ def corrections(
     """All of them, of a table whose factors are ``model`` and whose predictions ``point``.
 
     Words have theirs in any case. ``nonlinear``: False: nothing else; "auto": columns of two words, and all others if the table bends, by
-    a test or since forests pay for its words.
+    a test or since forests pay for its words; "gaps": of these the columns that have gaps.
     """
-    words = learn_words(rows, model, columns, refit, random_state, forests=bool(nonlinear))
+    spared = spared_columns(rows, nonlinear, len(model.columns))
+    forests = [bool(group.width) and not spared[group.start] for group in columns.groups]
+    words = learn_words(rows, model, columns, refit, random_state, forests=forests)
     steps: tuple[tuple[Group, Words], ...] = ()
-    if nonlinear:
-        found = nonlinear != "auto" or any(known.gain > 0 for known in words)
+    if not spared.all():
+        found = nonlinear is True or any(known.gain > 0 for known in words)
         apart, levels = columns.grouped if columns.groups else None, columns.apart
-        point, curved = bent(rows, point, random_state, screen=not found, apart=apart, levels=levels)
+        left_out = spared if levels is None else levels | spared
+        point, curved = bent(rows, point, random_state, screen=not found, apart=apart, levels=left_out)
         point = bridge(point)
-        tried = columns.steps if curved else columns.two_words
+        tried = [
+            group for group in (columns.steps if curved else columns.two_words) if not spared[group.start]
+        ]
         steps = learn_steps(rows, point, tried, random_state)
     else:
         point = bridge(point)

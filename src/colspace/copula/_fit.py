@@ -45,7 +45,7 @@ class CopulaModel:
     laws of gaps where columns bend.
     ``together`` counts rows (their weights) with both of two columns, ``rows`` all. ``bridge`` predicts columns that some were never
     seen beside. ``joint`` is a correlation that predicts in place of the factors' (which are then as many as columns, for it), and
-    ``wider`` how much wider its laws of a column's cells are than it says. ``lean`` is how far a column's mean goes from its median
+    ``wider`` how much wider its laws of a column's cells are than it says; ``share`` of it is the full one. ``lean`` is how far a column's mean goes from its median
     to what its law says. ``tails`` are degrees of freedom of a row's common scale (infinite: all rows are alike), and z is on the
     scale of Student's t with these.
     """
@@ -64,6 +64,7 @@ class CopulaModel:
     rows: float = 0.0
     bridge: Any = None
     joint: Array | None = None
+    share: float = 0.0
     wider: Array | None = None
     lean: Array | None = None
     tails: float = np.inf

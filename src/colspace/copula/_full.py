@@ -75,8 +75,9 @@ def point_model(
     *,
     given: bool,
     groups: Sequence[slice] = (),
+    last: CopulaModel | None = None,
 ) -> CopulaModel:
-    """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for.
+    """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for, or have asked for in the ``last`` fit.
 
     "auto" looks for the last where columns are few (``NARROW``, of ``groups`` one each) and all seen together, and factors are not
     ``given`` by number.
@@ -87,6 +88,8 @@ def point_model(
     try:
         if correlation == "full":
             found = best_mixture(rows, model, tol, 1.0, _change(unseen), groups)
+        elif last is not None and last.joint is not None and unseen is None:
+            found = best_mixture(rows, model, tol, last.share, groups=groups, wider=last.wider)
         elif (
             given
             or unseen is not None
@@ -115,7 +118,7 @@ def mixed_model(model: CopulaModel, found: Mixture) -> CopulaModel:
     R = law.cover / np.outer(scale, scale)
     new = standardised(model, law.mean, scale)
     state = replace(new.state, factors=all_factors(R))
-    return replace(new, state=state, joint=R, wider=found.wider)
+    return replace(new, state=state, joint=R, share=found.share, wider=found.wider)
 
 
 def with_bridge(

@@ -97,12 +97,14 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         ||last W||, None: 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.
-    nonlinear : "auto" or bool, default="auto"
+    nonlinear : "auto", "gaps" or bool, default="auto"
         Whether forests correct the latent means of columns that bend (U-shapes, products, groups); only columns whose error
         outside the bag falls by 3 % are corrected. "auto" first tests the table and leaves one that a copula fits exactly as it is.
-        "auto" does nothing for sparse matrices, Dask collections and ``method="paper"``; True is refused there.
+        "gaps": likewise, but only columns of which 1 % or more is missing in ``fit`` are corrected, for a table that is fitted to be filled
+        itself. Both do nothing for sparse matrices, Dask collections and ``method="paper"``; True is refused there.
     warm_start : bool, default=False
-        Start from the loadings of the last fit where their shape is the same; needs a number of factors.
+        Start from the loadings of the last fit where their shape is the same, and mix as much of the full correlation in as it
+        did; needs a number of factors.
     random_state : int, RandomState or None, default=None
         Of the randomised SVD that starts the loadings, and of tests and forests of ``nonlinear``.
     n_jobs : int or None, default=None
@@ -171,7 +173,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         "kinds": [str, Mapping],
         "na_values": "no_validation",
         "clip": ["boolean"],
-        "nonlinear": ["boolean", StrOptions({"auto"})],
+        "nonlinear": ["boolean", StrOptions({"auto", "gaps"})],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [whole(1)],
         "warm_start": ["boolean"],
@@ -251,7 +253,9 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         table = training_table(self.correlation, rows, np.ones(len(own), dtype=bool), self.method)
         tol = self.tol or tolerance(self.method, [kinds[j] for j in columns.latents], rank)
         last = getattr(self, "loadings_", None) if self.warm_start else None
-        start = last[active] if last is not None and len(last) == len(active) else None
+        if last is not None and (len(last) != len(active) or len(own) != len(self._model.columns)):
+            last = None
+        start = None if last is None else last[active]
         learn = partial(
             fit_copula,
             marginals=marginals,
@@ -268,7 +272,10 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._unseen = unseen_of(model)
         given, words = rank is not None or self.noise == "common", columns.words
-        point = point_model(model, table, self._unseen, self.correlation, tol, given=given, groups=words)
+        before = None if last is None else self._point
+        point = point_model(
+            model, table, self._unseen, self.correlation, tol, given=given, groups=words, last=before
+        )
         bridge = partial(
             with_bridge, model=model, table=table, unseen=self._unseen, correlation=self.correlation
         )

@@ -37,9 +37,9 @@ def learn_words(
     refit: Callable[[CopulaModel, LocalRows], CopulaModel],
     random_state: Any,
     *,
-    forests: bool,
+    forests: Sequence[bool],
 ) -> tuple[Words, ...]:
-    """For each group the power of its odds, slopes and, if it pays, a forest: learned on the cells that are there.
+    """For each group the power of its odds, slopes and, if it is one for ``forests`` and it pays, a forest: learned on the cells that are there.
 
     The odds of a cell are those of a model that has not seen it: ``refit`` without one of ``FOLDS`` parts of the cells of nominal columns.
     """
@@ -70,10 +70,10 @@ def learn_words(
                 rest[i][on] = told_without(without, model, group)[1]
     w = np.ones(len(X)) if weight is None else weight
     return tuple(
-        learn_group(X[cells][:, group.latents], w[cells], told, z, group, rng, rows.n_jobs, forests=forests)
+        learn_group(X[cells][:, group.latents], w[cells], told, z, group, rng, rows.n_jobs, forests=grown)
         if len(cells) >= FEWEST
         else Words()
-        for group, cells, told, z in zip(groups, there, odds, rest, strict=True)
+        for group, cells, told, z, grown in zip(groups, there, odds, rest, forests, strict=True)
     )
 
 

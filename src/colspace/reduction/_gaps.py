@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,12 +35,14 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
     .. math:: T = U + V, \qquad V = \frac{K - 1}{K} \sum_k |\theta_{-k} - \bar\theta|^2,
 
     the directions :math:`\theta_{-k}` being turned and scaled to those of the filled table. What gaps cost is in U
-    already: a variance between draws of the gaps would count it again.
+    already: a variance between draws of the gaps would count it again. Forests of a CopulaImputer are grown once, for the
+    filled table: the K fits are of the copula alone, with as many factors and as much of the full correlation.
 
     Parameters
     ----------
     imputer : estimator with ``fit`` and ``transform``, or None
-        None is `colspace.CopulaImputer`. ``mean`` fills the gaps where the imputer has it, else ``transform``.
+        None is `colspace.CopulaImputer` with ``nonlinear="gaps"``: forests, where they pay, for columns of which 1 % or more is
+        missing in ``fit``. ``mean`` fills the gaps where the imputer has it, else ``transform``.
     reducer : estimator with ``components_`` and ``components_error_``, or None
         None is `colspace.JointReduction`.
     n_refits : int, default=5
@@ -200,8 +204,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         for i in range(k):
             rows = np.flatnonzero(group != i)
             some = None if sample_weight is None else np.asarray(sample_weight)[rows]
-            imputer = clone(self.imputer_).fit(_safe_indexing(X, rows), **weights_of(some))
-            yield filled_by(imputer, X)
+            yield filled_by(refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some)), X)
 
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""
@@ -232,7 +235,24 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
 def _imputer() -> Any:
     from ..copula import CopulaImputer
 
-    return CopulaImputer()
+    return CopulaImputer(nonlinear="gaps")
+
+
+def refitted(imputer: Any, X: Any, weights: dict[str, Any]) -> Any:
+    """A copy of a fitted imputer, fitted to other rows: of a CopulaImputer the copula alone, from where it is.
+
+    It has as many factors, and tails only where some were found; where there are too few columns for that, it starts anew.
+    """
+    from ..copula import CopulaImputer
+
+    if not isinstance(imputer, CopulaImputer):
+        return clone(imputer).fit(X, **weights)
+    alone = {"nonlinear": False, "tails": imputer.tails if np.isfinite(imputer.tails_) else "normal"}
+    if imputer.n_components_:
+        warm = {"n_components": imputer.n_components_, "warm_start": True}
+        with suppress(ValueError):
+            return copy(imputer).set_params(**alone, **warm).fit(X, **weights)
+    return clone(imputer).set_params(**alone, warm_start=False).fit(X, **weights)
 
 
 def filled_by(imputer: Any, X: Any) -> Any:
