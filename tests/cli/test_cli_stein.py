@@ -83,7 +83,7 @@ def test_rows_with_a_missing_response_are_unlabelled(tmp_path, frame):
     assert embedding["kind"].isna().sum() == 300
     report = json.loads(run(table, "--method", "stein", "-y", "kind", "--json", "-").stdout)
     assert report["labelled_rows"] == 100
-    assert report["unlabelled_weight"] == model.unlabeled_weight_ > 0
+    assert report["unlabelled_weight"] == model.unlabeled_weight_ == 0.0
 
 
 def test_numbers_as_labels_with_gaps(tmp_path, frame):

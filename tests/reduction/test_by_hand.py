@@ -73,7 +73,7 @@ def test_weight_of_the_unlabelled_rows_and_map_of_the_responses():
     X, Y = table(80, 3)
     for labelled, weight in ((9, 1.0), (10, 0.3)):
         y = np.where(np.arange(80)[:, None] < labelled, Y, np.nan)
-        assert SteinReduction(1).fit(X, y).unlabeled_weight_ == weight
+        assert SteinReduction(1, score_model="gaussian").fit(X, y).unlabeled_weight_ == weight
     for rows, same in ((29, False), (30, True)):
         plain, whitened = (
             SteinReduction(2, whiten_response=w).fit(X[:rows], Y[:rows]).singular_values_

@@ -223,15 +223,11 @@ def test_ridges_of_huge_variances_are_numbers():
 
 
 def test_without_labels_the_ridge_is_that_of_ledoit_and_wolf(data):
-    X, y = data
+    X, _ = data
     with pytest.warns(UserWarning, match="without labels"):
         model = SteinReduction(2).fit(X)
     weight = ledoit_wolf(standard(X), assume_centered=True)[1]
     assert model.ridge_ == pytest.approx(weight / (1 - weight))
-    some = np.where(np.arange(40) < 20, y, np.nan)
-    both = [SteinReduction(1, score_model=s).fit(X, some) for s in ("ridge", "gaussian")]
-    np.testing.assert_array_equal(both[0].components_, both[1].components_)
-    assert both[0].ridge_ == pytest.approx((1 + np.sqrt(5 / 40)) ** 2)
 
 
 @pytest.mark.parametrize("kind", [SlicedInverse, SlicedAverage])

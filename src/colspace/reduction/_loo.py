@@ -19,6 +19,7 @@ from ..moments import Additive, SlicedMoments, TripleMoments
 from ._linear import table_shrinkage, table_whitener
 from ._ridge import Axes, least_ridge, principal_axes, response_map, ridge_paths, triple_responses
 from ._source import Source
+from ._stein_sums import labelled_rows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -88,19 +89,40 @@ class ErrorPlan:
 
     def errors(self, A: Array, V: Array, weights: Array | None, own: Array | float) -> Array:
         """Sums for rows in coordinates; ``own``: the leverage of a row in its mean."""
+        found = self.squares(A, V, own)
+        return np.array([squares.sum() if weights is None else weights @ squares for squares in found])
+
+    def squares(self, A: Array, V: Array, own: Array | float) -> Array:
+        """Squared errors, ridges x rows."""
         inverse = 1.0 / (self.axes.values[:, None] + self.ridges)
-        left = 1.0 - (own + ((A * A) @ inverse).T / self.rows)  # ridges x rows
-        found = np.empty(len(self.ridges))
+        left = 1.0 - (own + ((A * A) @ inverse).T / self.rows)
+        found = np.empty(left.shape)
         for k, share in enumerate(np.maximum(left, 1e-14)):
             residual = V - A @ (inverse[:, k, None] * self.cross)
-            squares = np.einsum("ij,ij->i", residual, residual) / share**2
-            found[k] = squares.sum() if weights is None else weights @ squares
+            found[k] = np.einsum("ij,ij->i", residual, residual) / share**2
         return found
 
     def least(self, sums: LooErrors, count: float, width: int) -> float:
         """The ridge of least error; ``count`` is the weight of all rows and ``width`` the number of columns."""
         r2 = 1.0 - sums.error / max(count * self.cross.shape[1], np.finfo(np.float64).tiny)
         return float(self.ridges[least_ridge(r2, self.rows, width)])
+
+
+@dataclass(frozen=True)
+class PairedErrors(LooErrors):
+    """The sums, those of products of two ridges' squared errors, and of the rows' weights."""
+
+    products: Array
+    count: float
+
+    def heaviest(self, ridges: Array, rows: float) -> float:
+        """The heaviest ridge whose error is within one standard error of the least, that of their difference row by row."""
+        gap, square = self.error / self.count, np.diag(self.products)
+        best = int(np.argmin(gap))
+        gap = gap - gap[best]
+        square = (square - 2.0 * self.products[best] + square[best]) / self.count
+        spread = np.sqrt(np.maximum(square - gap**2, 0.0) / rows)
+        return float(ridges[np.flatnonzero(gap <= spread)[-1]])
 
 
 def leave_one_out_ridge(
@@ -133,15 +155,15 @@ def rows_left_out_of(weights: Any, count: float) -> float:
     return count if weights is None else count / row_unit(weights)
 
 
-def row_unit(weights: Any) -> float:
-    """The weight that stands for one row.
+def row_unit(weights: Any, *y: Any) -> float:
+    """The weight that stands for one row (with ``y``: for one row that has a label).
 
     A weight of two is a row twice, in whatever unit weights are given: where all are multiples of the least one it is the
     unit; where all are whole numbers it is one. Others, such as weights of a survey, say nothing of a number: they are as good
     as (sum w)^2 / sum w^2 rows.
     """
-    sums = reduce_rows(_weight_sums, weights)
-    if reduce_rows(partial(_fractions, unit=sums.least), weights) == 0:
+    sums = reduce_rows(_weight_sums, weights, *y)
+    if reduce_rows(partial(_fractions, unit=sums.least), weights, *y) == 0:
         return sums.least
     return 1.0 if sums.fractions == 0 else sums.squares / sums.total
 
@@ -172,16 +194,21 @@ class WeightSums:
         )
 
 
-def _weight_sums(weights: Any) -> WeightSums:
+def _counting(weights: Any, y: Any = None) -> Array:
     w = np.asarray(weights, dtype=np.float64).ravel()
+    return w if y is None else w[labelled_rows(y)]
+
+
+def _weight_sums(weights: Any, y: Any = None) -> WeightSums:
+    w = _counting(weights, y)
     w = w[w > 0]
-    return WeightSums(float(w.sum()), float(w @ w), float(w.min(initial=np.inf)), _fractions(w, 1.0))
+    return WeightSums(float(w.sum()), float(w @ w), float(w.min(initial=np.inf)), _fractions(w))
 
 
-def _fractions(weights: Any, unit: float) -> int:
+def _fractions(weights: Any, y: Any = None, *, unit: float = 1.0) -> int:
     """How many weights are no multiples of the unit, but for rounding; from 2^53 on every float is whole, which says nothing."""
     with np.errstate(over="ignore"):
-        w = np.asarray(weights, dtype=np.float64).ravel() / unit
+        w = _counting(weights, y) / unit
     large = w > 2.0**53
     w = np.where(large, 0.0, w)
     return int(np.count_nonzero(large | (np.abs(w - np.round(w)) > 1e-9 * np.abs(w))))

@@ -48,10 +48,16 @@ class Axes:
         return np.asarray(lifted @ (self.values[:, None] * (lifted.T @ L)))
 
 
-def principal_axes(covariance: Array, columns: Index, mean: Array, *, unit: bool) -> Axes:
-    """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part."""
+def principal_axes(
+    covariance: Array, columns: Index, mean: Array, *, unit: bool = False, scale: Array | None = None
+) -> Axes:
+    """Axes of standardised columns (``unit``: they have the right units already); constant columns have no part.
+
+    ``scale``: deviations to divide by, where they are not those of the covariance.
+    """
     variance = np.diag(covariance)
-    scale = np.ones(len(mean)) if unit else np.sqrt(np.where(variance > 0, variance, 1.0))
+    if scale is None:
+        scale = np.ones(len(mean)) if unit else np.sqrt(np.where(variance > 0, variance, 1.0))
     values, V = eigh(covariance / scale / scale[:, None])
     to_axes = V[:, ::-1] / scale[:, None]
     to_axes[variance <= 0] = 0.0

@@ -40,7 +40,7 @@ from ._stein_folds import held_out_rank
 from ._stein_groups import grouped_stein, stein_groups, stein_left_out
 from ._stein_mean import averaged
 from ._stein_plan import check_options, gaussian_plan, own_columns
-from ._stein_ridge import learned_score, rule_score, score_law
+from ._stein_ridge import has_own_law, learned_score, rule_score, score_law
 from ._stein_sums import (
     EncodedResponse,
     GaussianPlan,
@@ -72,8 +72,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     .. math:: E[s(x)\, y^\top] = B\, E[\nabla f]^\top, \qquad E[y_j\, T(x)] = B\, E[\nabla^2 f_j]\, B^\top .
 
     The directions are the leading left singular vectors of the first (``order=1``), of the second matrices
-    of all responses side by side (2), or of both. Rows whose y is NaN are unlabelled: they help to know the law of
-    x, and lend their own block :math:`E[s(x)(x-\mu)^\top]`. Without any labels, and as published, the block has the order asked
+    of all responses side by side (2), or of both. Rows whose y is NaN are unlabelled. By default they give the
+    directions beyond those that the responses can show: the widest ones at right angles to them. With another score or order, or a
+    weight, they help to know the law of x, and lend their own block :math:`E[s(x)(x-\mu)^\top]`. Without any labels, and as published, the block has the order asked
     for: in second order :math:`E[(x_j-\mu_j)\,T(x)]`.
 
     Parameters
@@ -86,7 +87,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Model of the law of x. "ridge" and "gaussian" are Gaussian. "gaussian", the published one, has no ridge when all rows
         are labelled and at least twice the columns, else one of :math:`(1 + \sqrt{p/n})^2` variances, the largest eigenvalue
         of pure noise. "ridge" has that of least leave-one-out error of a regression of y on the columns (one more
-        pass) when all rows are labelled, Ledoit-Wolf's when none is, else that of "gaussian".
+        pass) when all rows are labelled, Ledoit-Wolf's when none is. When some are (``order=1``, ``unlabeled_weight="auto"``, four labels
+        or more) the law is that of the labelled rows alone, with the heaviest ridge within a standard error of the least error; else
+        the ridge is that of "gaussian".
         "auto" chooses among Gaussian, Student and hyperbolic.
     standardize : bool, default=True
         Measure columns in their standard deviations, so that units play no part: in ridges, in unlabelled
@@ -101,7 +104,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Second order: responses' matrices side by side, or their plain average as published; without labels so are columns'.
     unlabeled_weight : "auto", "paper" or float, default="auto"
         Weight of the unlabelled block relative to the labelled one in spectral norm. "auto" is 0 when all rows
-        are labelled; 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
+        are labelled or labelled rows have a law of their own (see ``score_model``); 1 for class labels, when ``n_components`` exceeds the rank of the responses, and when labelled
         rows are fewer than five per response; else 0.3.
         "paper" puts both side by side as they are; in second order it takes :math:`E[(x_j-\mu_j)\,T(x)]` for the rows' own
         block, which ``combine="mean"`` adds to the labelled one as published. That block is zero for an exact score: other weights do without.
@@ -122,7 +125,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         Groups in use; why there are no errors, empty when there are.
     singular_values_ : ndarray (n_components,)
     score_model_ : ScoreModel or None
-        The fitted model of the law of x; None for a table with fewer rows than columns under a Gaussian score, whose
+        The fitted model of the law of x (of the labelled rows, where they have their own); None for a table with fewer rows than columns under a Gaussian score, whose
         law is known on the span of the rows only.
     ridge_ : float
         With a Gaussian score, its ridge in variances of the columns (``standardize=False``: in their mean).
@@ -261,7 +264,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows (Gaussian or fully given score); the result equals ``fit`` on all rows seen so far.
 
-        With "ridge" it is that of "gaussian". ``classes`` names all class labels at the first call.
+        With "ridge" it is that of "gaussian", unlabelled rows included. ``classes`` names all class labels at the first call.
         """
         self._validate_params()
         if not (self._gaussian() or self._given()) or isinstance(self.n_components, str):
@@ -349,8 +352,10 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             msg = "all of y is missing, so no row is labelled; pass y=None to look for directions without labels"
             raise ValueError(msg)
         labels = known(y, mask)
-        # two classes with unlabelled rows get another weight than numbers, unless n_components decides it
-        if self.unlabeled_weight == "auto" and not mask.all() and self.n_components in (1, "auto", "moments"):
+        # two classes with unlabelled rows get another weight than numbers, unless n_components or a law of their own decides it
+        own = self.score_model == "ridge" and self.order == 1 and not streaming
+        told = self.n_components in ("auto", "moments") or (self.n_components == 1 and not own)
+        if self.unlabeled_weight == "auto" and not mask.all() and told:
             codes = 2
         encoder = make_encoder(
             labels,
@@ -394,13 +399,14 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     ) -> Self:
         self.score_model_: ScoreModel | None
         sums = groups.total
-        law, template = None, GaussianScore()
+        law, template, own = None, GaussianScore(), False
         if isinstance(plan, ScorePlan):
             moments = self._score_moments(sums, plan)
             ridge = 0.0
             self.score_model_ = plan.score
         else:
             names = column_labels(self) if span is None else None
+            own = X is not None and has_own_law(self._options(), self.score_model, sums)
             template = learned_score(
                 self.score_model,
                 sums,
@@ -410,8 +416,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 self.n_features_in_,
                 self.standardize,
                 span,
+                own=own,
             )
-            law, scale = score_law(sums, template, span, standardize=self.standardize)
+            law, scale = score_law(sums, template, span, standardize=self.standardize, own=own)
             moments, ridge = stein_from_tables(sums, law, scale, plan.average), law.ridge
             self.score_model_ = law.score
             self.ridge_ = (
@@ -433,7 +440,9 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
         directions = self._finish(moments, solution, r, span)
         options = settled(self._options(), moments, frame, labels, self.n_features_in_)
-        law_of = partial(score_law, template=template, span=span, standardize=self.standardize, whole=False)
+        law_of = partial(
+            score_law, template=template, span=span, standardize=self.standardize, whole=False, own=own
+        )
         left = stein_left_out(
             groups, moments, frame, solution, options, labels, self.n_features_in_, law_of, plan.average
         )

@@ -135,7 +135,7 @@ def settle(options: SteinOptions, m: SteinMoments, ridge: float, labels: bool, n
     whiten = options.whiten if isinstance(options.whiten, bool) else supervised and weight == 0.0
     if not whiten:
         return Frame(supervised, weight, transform, None, None)
-    metric = m.covariance + ridge * np.eye(len(m.mean))
+    metric = m.covariance + ridge * np.eye(len(m.mean)) if m.metric is None else m.metric
     inverse = inverse_root(metric)
     return Frame(supervised, weight, transform, metric @ inverse, inverse)
 
@@ -165,7 +165,7 @@ def settled(
 def _weight(options: SteinOptions, m: SteinMoments, labels: bool) -> float | str:
     if options.unlabeled_weight != "auto":
         return options.unlabeled_weight
-    if m.n_labeled == m.count:
+    if m.n_labeled == m.count or m.metric is not None:
         return 0.0
     few = m.n_labeled < 5 * len(m.y_covariance)
     beyond = not isinstance(options.n_components, str) and options.n_components > response_rank(m)
@@ -223,18 +223,29 @@ def solve_stein(
         else:
             unlabeled = own if unlabeled is None else np.hstack([unlabeled, own])
     tie = m.covariance if frame.root is None else frame.root @ frame.root
-    directions, values = leading(blend(labeled, unlabeled, weight, norm), r, tie)
+    shown = r if m.metric is None or labeled is None else min(r, matrix_rank(labeled))
+    directions, values = leading(blend(labeled, unlabeled, weight, norm), shown, tie)
     rank = response_rank(m) if frame.supervised else 0
-    if frame.supervised and weight == 0.0 and options.order == 1 and r > rank:
+    if m.metric is None and frame.supervised and weight == 0.0 and options.order == 1 and r > rank:
         notes.append(
             f"n_components={r} is more than the {rank} direction(s) that the responses can show in first "
             "order; the rest follow the columns' own variance. Remedies: fewer, order='both', or unlabeled_weight > 0"
         )
-    elif len(values) > r and values[r] > 0.99 * values[r - 1] > 0:
+    elif len(values) > r == shown and values[r] > 0.99 * values[r - 1] > 0:
         notes.append(
             f"no gap after component {r}: singular values {values[r - 1]:.3g} and {values[r]:.3g}, so the last "
             "directions are not determined by the data. Try another n_components, or 'auto'"
         )
     if frame.inverse is not None:
         directions = frame.inverse @ directions
+    if shown < r:
+        directions = np.hstack([directions, widest_beside(directions, m.covariance, r - shown, frame.root)])
+        values = np.concatenate([values[:shown], np.zeros(r - shown)])
     return SteinSolution(directions, values[:r], weight, tuple(notes))
+
+
+def widest_beside(directions: Array, covariance: Array, k: int, root: Array | None) -> Array:
+    """The k directions of largest variance at right angles to others, of length one in the metric."""
+    beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
+    found = fix_signs(beside @ eigh(beside.T @ covariance @ beside, k)[1][:, ::-1])
+    return found if root is None else found / np.linalg.norm(root @ found, axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,10 @@ from .._response import ResponseEncoder
 from ..factor import ledoit_wolf_shrinkage
 from ..moments import fourth_norms
 from ..scores import GaussianScore
-from ._loo import ErrorPlan, LooErrors, error_plan, loo_chunk
+from ._loo import ErrorPlan, PairedErrors, error_plan, loo_chunk, row_unit
 from ._ridge import principal_axes, triple_responses
 from ._span import Span
+from ._stein_fit import SteinOptions
 from ._stein_sums import (
     GaussianPlan,
     GaussianTables,
@@ -23,6 +24,8 @@ from ._stein_sums import (
     column_scale,
     gaussian_law,
     gaussian_moments,
+    labelled_law,
+    labelled_moments,
     reduce_stein,
     ridge_unit,
     span_law,
@@ -30,6 +33,8 @@ from ._stein_sums import (
 )
 
 Array = NDArray[np.float64]
+
+_FEW = 4  # labelled rows below which leaving one out says nothing
 
 
 def rule_score(score_model: Any, tables: GaussianTables | None, n_columns: int) -> GaussianScore:
@@ -45,16 +50,28 @@ def rule_score(score_model: Any, tables: GaussianTables | None, n_columns: int) 
     return GaussianScore(ridge=(1 + np.sqrt(n_columns / n)) ** 2)
 
 
+def has_own_law(options: SteinOptions, score_model: Any, tables: GaussianTables) -> bool:
+    """Whether labelled rows beside unlabelled ones are measured by their own covariance: the default, with a few rows at least."""
+    asked = score_model == "ridge" and options.order == 1 and options.unlabeled_weight == "auto"
+    return asked and tables.rest.count > 0 and tables.labeled.rows >= _FEW
+
+
 @dataclass(frozen=True)
 class LabelledErrors:
-    """``plan(X, y, weights)``: leave-one-out errors of rows that all have labels."""
+    """``plan(X, y, weights)``: leave-one-out errors of the rows that have labels."""
 
     errors: ErrorPlan
     encoder: ResponseEncoder
+    width: int  # of encoded responses
 
-    def __call__(self, X: Any, y: Any, weights: Array | None = None) -> LooErrors:
+    def __call__(self, X: Any, y: Any, weights: Array | None = None) -> PairedErrors:
         """Statistic of one chunk."""
-        return self.errors(X, split_response(y, self.encoder, self.errors.cross.shape[1])[1], weights)
+        mask, Y = split_response(y, self.encoder, self.width)
+        if not mask.all():
+            X, weights = X[mask], None if weights is None else weights[mask]
+        plan, w = self.errors, np.ones(len(Y)) if weights is None else weights
+        E = plan.squares(plan.axes.coordinates(X), plan.responses(Y), 1.0 / plan.rows)
+        return PairedErrors(E @ w, (E * w) @ E.T, float(w.sum()))
 
 
 def learned_score(
@@ -66,11 +83,14 @@ def learned_score(
     n_columns: int,
     standardize: bool,
     span: Span | None,
+    *,
+    own: bool = False,
 ) -> GaussianScore:
     """The Gaussian score asked for; "ridge" has the least leave-one-out error of the regression of y: one more pass.
 
-    ``arrays``: X, y and weights, X None for a stream whose rows are gone and whose ridge is that of ``rule_score``. Without labels it is that of Ledoit and Wolf; where some rows have labels and some have none, that of ``rule_score``:
-    a small ridge leaves nothing to say to the rows without.
+    ``arrays``: X, y and weights, X None for a stream whose rows are gone and whose ridge is that of ``rule_score``. Without labels it is
+    that of Ledoit and Wolf. Where some rows have labels and some have none it is that of ``rule_score``; if the former have a law of
+    their ``own``, the heaviest within a standard error of the least, as the errors of few rows say little.
     """
     X, y, weights = arrays
     if score_model != "ridge" or X is None:
@@ -79,8 +99,9 @@ def learned_score(
     unit = span is not None or not standardize
     one = span.unit if span is not None else ridge_unit(covariance, standardize=standardize)
     columns = np.arange(len(mean))
+    scale = np.ones(len(mean)) if unit else column_scale(covariance, standardize=True)
     if tables.labeled.count == 0:
-        scale = np.full(len(mean), np.sqrt(one)) if unit else column_scale(covariance, standardize=True)
+        scale = scale * np.sqrt(one)
         fourth = reduce_stein(
             partial(fourth_norms, mean=mean, scale=scale, columns=(columns,)), X, y, weights, names
         )
@@ -88,16 +109,21 @@ def learned_score(
             covariance / scale / scale[:, None], float(fourth[0]), tables.rest.count, n_columns
         )
         return GaussianScore(ridge=weight / (1.0 - weight) if weight < 1.0 else np.inf)
-    if tables.rest.count > 0 or plan.encoder is None:
+    if plan.encoder is None or (tables.rest.count > 0 and not own):
         return rule_score("gaussian", tables, n_columns)
+    mean, labelled, _ = labelled_moments(tables)
+    count = tables.labeled.count
     cross, responses = triple_responses(tables.labeled, labels=plan.encoder.labels)
-    axes = principal_axes(covariance, columns, mean, unit=unit)
-    errors = error_plan(axes, cross, tables.labeled.count, weights, responses)
-    sums = reduce_stein(
-        LabelledErrors(errors, plan.encoder), X, y, weights, names, loo_chunk(len(mean), cross.shape[1])
-    )
+    errors = error_plan(principal_axes(labelled, columns, mean, scale=scale), cross, count, None, responses)
+    if weights is not None:
+        errors = replace(errors, rows=count / row_unit(weights, y))
+    chunk = loo_chunk(len(mean), cross.shape[1])
+    statistic = LabelledErrors(errors, plan.encoder, len(plan.plan.shift_y))
+    sums = reduce_stein(statistic, X, y, weights, names, chunk)
+    if own:
+        return GaussianScore(ridge=sums.heaviest(errors.ridges, errors.rows) / one)
     varying = n_columns if span is not None else max(1, int(np.count_nonzero(np.diag(covariance) > 0)))
-    return GaussianScore(ridge=errors.least(sums, tables.labeled.count, varying) / one)
+    return GaussianScore(ridge=errors.least(sums, count, varying) / one)
 
 
 def score_law(
@@ -107,10 +133,17 @@ def score_law(
     *,
     standardize: bool,
     whole: bool = True,
+    own: bool = False,
 ) -> tuple[Law, Array]:
-    """The Gaussian law of all rows (``whole``) or of a part of them, and what columns are divided by."""
+    """The Gaussian law of all rows (``whole``) or of a part of them, and what columns are divided by.
+
+    ``own``: that of the labelled rows alone.
+    """
     mean, covariance, rows = gaussian_moments(tables)
+    scale = np.ones(len(mean)) if span is not None else column_scale(covariance, standardize=standardize)
+    if own:
+        one = span.unit if span is not None else ridge_unit(covariance, standardize=standardize)
+        return labelled_law(tables, float(template.ridge) * one, scale, span=span is not None), scale
     if span is not None:
-        return span_law(template, mean, covariance, span.unit, diagonal=whole), np.ones(len(mean))
-    scale = column_scale(covariance, standardize=standardize)
+        return span_law(template, mean, covariance, span.unit, diagonal=whole), scale
     return gaussian_law(template, mean, covariance, rows, scale, standardize=standardize), scale

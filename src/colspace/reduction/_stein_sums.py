@@ -112,6 +112,7 @@ class SteinMoments:
     unlabeled: Array | None
     averaged: bool = False  # second is the one matrix of the mean over mapped responses
     own: Array | None = None
+    metric: Array | None = None  # that of noise, where it is not the covariance with the ridge of the score
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,11 @@ def gaussian_moments(tables: GaussianTables) -> tuple[Array, Array, int]:
     return a.shift_x + shift, clear_flat(covariance, np.diag(raw)), a.rows + b.rows
 
 
+def labelled_moments(tables: GaussianTables) -> tuple[Array, Array, int]:
+    """Mean, covariance and number of the labelled rows."""
+    return gaussian_moments(replace(tables, rest=tables.labeled - tables.labeled))
+
+
 def column_scale(covariance: Array, *, standardize: bool) -> Array:
     """By what columns are divided: their deviations, or one."""
     variance = np.diag(covariance)
@@ -212,13 +218,14 @@ def ridge_unit(covariance: Array, *, standardize: bool) -> float:
 class Law:
     """A Gaussian law for scaled columns: its mean in the columns' units, the inverse of its covariance, its ridge.
 
-    ``score`` is the public model, None where the law is known on the span of the rows only.
+    ``score`` is the public model, None where the law is known on the span of the rows only. ``metric``: see SteinMoments.
     """
 
     location: Array
     precision: Array
     ridge: float
     score: GaussianScore | None
+    metric: Array | None = None
 
 
 def gaussian_law(
@@ -262,6 +269,17 @@ def span_law(
     values = np.where(values > 1e-10 * values[-1], values, 0.0) + ridge
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
     return Law(mean, (vectors * inverse) @ vectors.T, ridge, None)
+
+
+def labelled_law(tables: GaussianTables, ridge: float, scale: Array, *, span: bool) -> Law:
+    r"""The law of labelled rows alone, :math:`C_l + \lambda D^2`, D what the columns of all rows are divided by."""
+    mean, covariance, _ = labelled_moments(tables)
+    metric = covariance / scale / scale[:, None] + ridge * np.eye(len(mean))
+    if span:
+        values, vectors = eigh(metric)
+        return Law(mean, (vectors / values) @ vectors.T, ridge, None, metric)
+    score = gaussian_from_moments(mean, metric * scale * scale[:, None], count=len(mean) + 1)
+    return Law(mean, score.precision_ * scale * scale[:, None], ridge, score, metric)
 
 
 def stein_from_tables(
@@ -309,6 +327,7 @@ def stein_from_tables(
         unlabeled=standard if law is None else law.precision @ standard,
         averaged=average is not None,
         own=_own_from_tables(tables, covariance, location, law, scale),
+        metric=None if law is None else law.metric,
     )
 
 
