@@ -274,6 +274,22 @@ def test_few_factors_stay_where_they_are_right():
     assert given._point.factors is given._model.factors  # those that are asked for predict
 
 
+def test_a_warm_start_keeps_the_mixture(monkeypatch):
+    """It begins at the full correlation that was found: on the same rows a single step is left of it, and nothing is hidden again."""
+    _, X = dense_table(7)
+    model = CopulaImputer(nonlinear=False, random_state=0).fit(X)
+    first, steps = model._point, []
+    assert 0 < first.share <= 1
+    plain = _choice.fit_normal
+    monkeypatch.setattr(_choice, "fit_normal", lambda *a: steps.append((a[1], plain(*a))) or steps[-1][1])
+    model.set_params(n_components=model.n_components_, warm_start=True).fit(X)
+    ((start, (_, found)),) = steps
+    assert model._point.share == first.share
+    assert model._point.wider is first.wider
+    assert np.abs(start.cover - correlation(found)).max() < 0.02
+    assert np.abs(model._point.joint - first.joint).max() < 0.02
+
+
 def test_rows_are_predicted_by_themselves_and_weights_count_rows():
     Z, X = dense_table(9, 150)
     X[:, 0] = np.digitize(X[:, 0], [-0.5, 0.6])

@@ -69,9 +69,8 @@ def best_mixture(
     share: float | None = None,
     change: Callable[[Array], Array] = lambda R: R,
     groups: Sequence[slice] = (),
-    wider: Array | None = None,
 ) -> Mixture | None:
-    """The mixture that hidden cells ask for (or one of the given ``share``, and ``wider``); None where that is the factors.
+    """The mixture that hidden cells ask for (or one of the given ``share``); None where that is the factors.
 
     15 % of the cells are hidden, both laws fitted to the rest from where they are, and the cells' likelihoods under mixtures of them
     are the weights by which their shares are averaged. Fitted to all cells, the full law is mixed with that share.
@@ -82,13 +81,10 @@ def best_mixture(
     whole = block_cells(block, chain)
     if share is None and whole.work > WORK:
         return None
-    factors, full = factor_correlation(model.factors), None
-    if share is not None and wider is not None:
-        _, full = fit_normal(whole, Normal(np.zeros(p), factors), factors, p, two_valued(chain), change)
-        return Mixture(share, full, wider)
     total = float(whole.weight.sum())
     gone = together(block.rows, chosen(block, HIDDEN, ROWS / total), groups)
     wider = np.ones(p)
+    factors, full = factor_correlation(model.factors), None
     if float(whole.weight[block.rows.row[gone]].sum()) >= FEWEST:
         kept, held = some_cells(block, ~gone), some_cells(block, gone)
         told = Held.of(held, chain)
@@ -108,6 +104,19 @@ def best_mixture(
         return None
     _, full = fit_normal(whole, full or Normal(np.zeros(p), factors), factors, p, two_valued(chain), change)
     return Mixture(share, full, wider)
+
+
+def same_mixture(rows: LocalRows, model: CopulaModel, last: CopulaModel, point: CopulaModel) -> Mixture:
+    """The mixture of the ``last`` fit, whose predictions are ``point``, fitted to other rows from the full correlation that it had."""
+    assert point.joint is not None
+    assert point.wider is not None
+    chain, share = model.state.chain, point.share
+    full = (point.joint - (1.0 - share) * factor_correlation(last.factors)) / share
+    cells = block_cells(training_block(rows.X, chain, rows.weight), chain)
+    R, p = factor_correlation(model.factors), len(model.columns)
+    return Mixture(
+        share, fit_normal(cells, Normal(np.zeros(p), full), R, p, two_valued(chain))[1], point.wider
+    )
 
 
 def warm_state(

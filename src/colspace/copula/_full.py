@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._choice import Mixture, best_mixture, block_cells, factor_correlation, mixed, two_valued
+from ._choice import Mixture, best_mixture, block_cells, factor_correlation, mixed, same_mixture, two_valued
 from ._covariance import Normal, fit_normal
 from ._encode import training_block
 from ._estep import Array
@@ -75,9 +75,9 @@ def point_model(
     *,
     given: bool,
     groups: Sequence[slice] = (),
-    last: CopulaModel | None = None,
+    last: tuple[CopulaModel, CopulaModel] | None = None,
 ) -> CopulaModel:
-    """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for, or have asked for in the ``last`` fit.
+    """What predicts: the factors, the full correlation, or a mixture that hidden cells ask for, or have asked for in the ``last`` fit (its factors and what predicted).
 
     "auto" looks for the last where columns are few (``NARROW``, of ``groups`` one each) and all seen together, and factors are not
     ``given`` by number.
@@ -88,8 +88,8 @@ def point_model(
     try:
         if correlation == "full":
             found = best_mixture(rows, model, tol, 1.0, _change(unseen), groups)
-        elif last is not None and last.joint is not None and unseen is None:
-            found = best_mixture(rows, model, tol, last.share, groups=groups, wider=last.wider)
+        elif last is not None and last[1].joint is not None and unseen is None:
+            found = same_mixture(rows, model, *last)
         elif (
             given
             or unseen is not None

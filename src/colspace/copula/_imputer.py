@@ -272,7 +272,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         self._table, self.draws_ = table, "factors" if table is None else "full"
         self._unseen = unseen_of(model)
         given, words = rank is not None or self.noise == "common", columns.words
-        before = None if last is None else self._point
+        before = None if last is None else (self._model, self._point)
         point = point_model(
             model, table, self._unseen, self.correlation, tol, given=given, groups=words, last=before
         )
