@@ -16,8 +16,8 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from ..datasets import JobsData
 from ..dictionary import SupervisedDictionaryClassifier
-from ._core import Row
-from ._sdl import averaged, measures, sparse_error, unfinished
+from ._core import Row, averaged, unfinished
+from ._sdl import measures, sparse_error
 from ._sdl_published import youden
 
 Array = NDArray[np.float64]

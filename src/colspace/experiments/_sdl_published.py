@@ -7,7 +7,6 @@ of the rows, and 200 sweeps end the run wherever it is.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 from sklearn.utils.extmath import randomized_svd
 
 from ..dictionary._codes import nonnegative_codes
+from ._core import unfinished
 
 Array = NDArray[np.float64]
 
@@ -53,8 +52,7 @@ class Published:
 
 def quick_logistic(X: Array, y: Array) -> tuple[Array, float]:
     """scikit-learn's default, stopped at 100 iterations whether it converged or not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished():
         fit = LogisticRegression().fit(X, y)
     return fit.coef_[0], float(fit.intercept_[0])
 
