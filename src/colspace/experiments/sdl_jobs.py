@@ -41,6 +41,7 @@ from ._sdl_path import (
     PathSize,
     best_rows,
     coefficient_rows,
+    of_dictionary,
     path_rows,
     words,
 )
@@ -102,12 +103,7 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
         )
         with unfinished():
             model.fit(sparse.hstack([X, Z], format="csr"), y)
-
-        def error(A: Any) -> float:
-            codes = model.transform(sparse.hstack([A, np.zeros((A.shape[0], Z.shape[1]))], format="csr"))
-            return sparse_error(A, codes, model.components_.T)
-
-        return Fitted(lambda A, B: model.decision_function(sparse.hstack([A, B], format="csr")), error, model)
+        return of_dictionary(model, Z.shape[1])
 
     return fit
 

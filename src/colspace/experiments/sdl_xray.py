@@ -185,22 +185,17 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     rows: list[Row] = []
     fits: dict[str, Fitted] = {}
     with working(len(METHODS) + len(PUBLISHED), NAME, progress) as advance:
-        for name, (fit, candidates) in METHODS.items():
+        asked = [("chosen", name, *given) for name, given in METHODS.items()]
+        asked += [("published", name, fit, (value,)) for name, (fit, value) in PUBLISHED.items()]
+        for part, name, fit, candidates in asked:
             start = time.process_time()
             tried = [(value, fit(X, y, value, rng)) for value in candidates]
             value, best = max(tried, key=lambda pair: measures(v, pair[1].odds(V))["AUC"])
-            score = scored(best, T, t, 0.0, youden(v, best.odds(V)), rng)
-            place = {"part": "chosen", "method": name, "chosen": value}
+            level = 0.0 if part == "chosen" else youden(y, best.odds(X))
+            score = scored(best, T, t, level, youden(v, best.odds(V)), rng)
+            place = {"part": part, "method": name, "chosen": value}
             rows.append({**place, **score, "seconds": time.process_time() - start})
-            fits[name] = best
-            advance()
-        for name, (fit, value) in PUBLISHED.items():
-            start = time.process_time()
-            best = fit(X, y, value, rng)
-            score = scored(best, T, t, youden(y, best.odds(X)), youden(v, best.odds(V)), rng)
-            place = {"part": "published", "method": name, "chosen": value}
-            rows.append({**place, **score, "seconds": time.process_time() - start})
-            if "xi" in name:
+            if part == "chosen" or "xi" in name:
                 fits[name] = best
             advance()
     summary: list[Row] = [
