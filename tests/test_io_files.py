@@ -6,6 +6,7 @@ import resource
 import signal
 import stat
 import threading
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -210,6 +211,15 @@ def test_targets_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda path, mode: path.name != "file")
     with pytest.raises(PermissionError, match="write-protected"), replacing(tmp_path / "file"):
         pass
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files of anyone")
+def test_a_folder_that_takes_no_files_is_refused_before_anything_is_computed():
+    for check in (check_target, check_directory):
+        with pytest.raises(
+            PermissionError, match=r"/proc/x\.csv cannot be written: new files are not allowed in /proc;"
+        ):
+            check("/proc/x.csv")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
 """The few directions in a wide table that matter."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+TYPE_CHECKING = (
+    False  # as type checkers know it; nothing is imported here, so that Ctrl-C finds the command line ready
+)
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.2.0"
 
@@ -117,6 +122,8 @@ _ROOMS = (
 
 def __getattr__(name: str) -> Any:
     """Load a public name or room when it is first asked for, so that the command line starts at once."""
+    from importlib import import_module
+
     if name in _ROOMS:
         return import_module(f".{name}", __name__)
     if name not in __all__:

@@ -227,6 +227,15 @@ def test_an_interrupt_while_commands_are_loaded(monkeypatch):
     assert (done.exit_code, done.stderr) == (2, "Error: interrupted\n")
 
 
+def test_nothing_is_imported_before_interrupts_are_caught():
+    room = Path(_group.__file__).parents[2]
+    code = f"import sys; old = set(sys.modules); sys.path.insert(0, {str(room)!r}); import colspace.cli; print(*set(sys.modules) - old)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) == {"colspace", "colspace.cli", "__future__"}
+
+
 def test_a_real_interrupt(folder):
     """A process that is reading a pipe nobody writes to."""
     code = "from colspace.cli import main; main()"

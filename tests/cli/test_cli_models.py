@@ -268,6 +268,14 @@ def test_malicious_files_do_nothing(folder, name):
         assert not (folder / "out.html").exists()
 
 
+@pytest.mark.parametrize("names", ["left", [1], {"left": 3}])
+def test_names_of_entities_that_are_nonsense(folder, names):
+    (folder / "m.skops").write_bytes(in_header(names=names)(members_of(model("pairs"))))
+    done = run("apply", "m.skops", *TABLES["pairs"], "--out", "out.csv")
+    assert (done.exit_code, "the model's header has names" in done.stderr) == (2, True)
+    assert not (folder / "out.csv").exists()
+
+
 def test_what_a_header_says_is_only_shown(folder):
     """Neither the terminal nor a browser obeys it."""
     evil = "\x1b]0;pwned\x07[link=file:///etc]</script><script>alert(1)</script>"

@@ -5,13 +5,16 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from colspace import KernelPairRegressor, PairRegressor, SlicedInverse, save
 from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
+from colspace.io import info
 from colspace.report import _partners
+from colspace.report._atoms import _short
 from users import jobs, links, omics, survey
 
 COMMANDS = {
@@ -76,6 +79,26 @@ def test_a_page_of_what_the_model_knows_and_one_of_new_rows(models, monkeypatch,
         assert f">{title}</h2>" in new
     assert new.count("<h2") > titles
     assert len(new) < 3_000_000
+
+
+def test_what_is_said_of_rows_held_out_is_not_of_new_rows(models, monkeypatch):
+    monkeypatch.chdir(models)
+    wrong = pd.read_csv("new_jobs.csv")
+    wrong["fraudulent"] = np.where(wrong["fraudulent"] == "yes", "no", "yes")
+    wrong.to_csv("wrong.csv", index=False)
+    told = info("jobs.skops")["about"]
+    run("report jobs.skops wrong.csv --id job --out wrong.html")
+    page = (models / "wrong.html").read_text()
+    accuracy = told["scores"]["supervised dictionary"]["accuracy"]
+    assert f"Accuracy on {told['held_out']} rows held out is {accuracy:.3f} (NMF" in page
+    assert accuracy > 0.9
+    assert "supervised dictionary, these 60 rows 0.0" in page
+
+
+def test_names_of_topics_are_cut_between_words():
+    assert _short("team, train, review, job", 24) == "team, train, review, job"
+    assert _short("team, train, review, jobs", 24) == "team, train, review, …"
+    assert _short("unpronounceable", 8) == "unprono…"
 
 
 def test_what_does_not_fit_is_refused(models, monkeypatch):

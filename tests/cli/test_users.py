@@ -130,7 +130,8 @@ def test_drugs_and_diseases(run, tmp_path):
     run("apply m.skops new_diseases.csv --top 5 --out new.csv")
     new, told = pd.read_csv("new.csv"), pd.read_csv("partners.csv")
     ranked = load("m.skops").rank(diseases.set_index("disease").iloc[40:], k=5)
-    assert new["right"].tolist() == ranked["right"].tolist() == told["drug"].tolist()
+    assert new["drug"].tolist() == ranked["right"].tolist() == told["drug"].tolist()
+    assert new.columns.tolist() == told.columns.tolist()
     assert_allclose(new["score"], ranked["score"], rtol=1e-6)
 
 

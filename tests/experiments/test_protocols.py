@@ -113,7 +113,7 @@ def test_draws_of_the_stein_figure_are_apart(monkeypatch):
     monkeypatch.setattr(_stein_sim, "make_multiple_response", make)
     for name, value in {"WIDTH": 5, "LINKS": ("linear", "cyclic"), "LAWS": ("gaussian",)}.items():
         monkeypatch.setattr(stein_fig2, name, value)
-    monkeypatch.setattr(stein_fig2, "find_spec", lambda name: None)
+    monkeypatch.setattr(_stein_sim, "find_spec", lambda name: None)
     for name, value in {"REPETITIONS": {True: 2}, "ROWS": {True: (200, 400)}}.items():
         monkeypatch.setattr(stein_fig2, name, value)
     experiments.run("stein-fig2", quick=True, rng=0)

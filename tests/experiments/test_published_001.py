@@ -6,7 +6,15 @@ from numpy.testing import assert_allclose
 
 from colspace.datasets import make_multiple_response
 from colspace.datasets._stein import LINKS
-from colspace.experiments import _stein_sim, stein_fig2, stein_mnist, stein_patchseq, stein_s, stein_theory
+from colspace.experiments import (
+    _stein_network,
+    _stein_sim,
+    stein_fig2,
+    stein_mnist,
+    stein_patchseq,
+    stein_s,
+    stein_theory,
+)
 from colspace.experiments._claims import read_paper
 
 PAPER = read_paper("001")
@@ -158,7 +166,7 @@ def test_lemmas_and_theorems():
 
 def test_the_experiments_use_the_constants():
     assert (_stein_sim.RESPONSES, _stein_sim.RANK, _stein_sim.RATE) == (20, 3, -0.5)
-    assert (_stein_sim.HIDDEN, _stein_sim.EPOCHS, _stein_sim.BATCHES) == (32, 200, 200)
+    assert (_stein_network.HIDDEN, _stein_network.EPOCHS, _stein_network.BATCHES) == (32, 200, 200)
     assert (stein_fig2.WIDTH, stein_s.WIDTHS) == (30, (30, 50, 80, 100))
     assert stein_fig2.ROWS[False] == stein_s.ROWS[False] == (300, 500, 1000, 3000, 5000, 7000, 9000)
     full = stein_mnist.SIZES[False]

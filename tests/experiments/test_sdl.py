@@ -17,6 +17,7 @@ from colspace.datasets import load_jobs, make_dictionary, make_semisynthetic
 from colspace.dictionary._losses import one_hot
 from colspace.dictionary._objective import make_problem
 from colspace.experiments import (
+    _core,
     _sdl,
     _sdl_mixed,
     _sdl_path,
@@ -151,7 +152,7 @@ def test_measures_by_hand():
         [found[key] for key in ("accuracy", "sensitivity", "specificity", "F")], [0.6, 2 / 3, 0.5, 2 / 3]
     )
     assert _sdl.measures(y, odds, 5.0)["F"] == 0.0
-    assert _sdl.averaged([{"a": 1.0}, {"a": 3.0}]) == {"a": 2.0, "a_se": 1.0}
+    assert _core.averaged([{"a": 1.0}, {"a": 3.0}]) == {"a": 2.0, "a_se": 1.0}
     assert _sdl.cosine(np.array([[1.0, 0.0], [1.0, 1.0], [9.0, 9.0]])) == pytest.approx(np.sqrt(0.5))
 
 

@@ -71,7 +71,7 @@ def small(monkeypatch):
     monkeypatch.setattr(stein_s, "REPETITIONS", {True: 2})
     for module in (stein_fig2, stein_s):
         monkeypatch.setattr(module, "ROWS", {True: (200, 800)})
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(_stein_sim, "find_spec", lambda name: None)
     monkeypatch.setattr(stein_fig2, "LAWS", ("gaussian", "student"))
 
 

@@ -95,6 +95,10 @@ class Rows:
         ):
             msg = f"the model's header has tables {str(told)[:40]!r}, which colspace does not write"
             raise ValueError(msg)
+        names = about.get("names", {})
+        if not isinstance(names, dict) or not _is_texts(list(names.values())):
+            msg = f"the model's header has names {str(names)[:40]!r}, which colspace does not write"
+            raise ValueError(msg)
         return about
 
     def read(self, more: Sequence[str] = ()) -> tuple[Any, Any]:
@@ -196,33 +200,24 @@ def read_gaps(model: Any, rows: Rows) -> tuple[Any, Any]:
     return cells, cells.values[columns]
 
 
-def fill(
-    model: Any,
-    rows: Rows,
-    targets: Sequence[str],
-    *,
-    intervals: bool,
-    level: float,
-    draws: int | None,
-    seed: int,
-) -> list[Any]:
-    """The filled table, with intervals, or draws of it; cells that are there stay as they are written."""
+def fill(model: Any, rows: Rows, targets: Sequence[str], asked: Any) -> list[Any]:
+    """The filled table, with the intervals or draws that are asked for; cells that are there stay as they are written."""
     from ..copula._checks import check_share
     from ._cells import as_written
 
-    check_share("level", level)
+    check_share("level", asked.level)
     cells, X = read_gaps(model, rows)
     wanted = getattr(model, "feature_names_in_", None)
     as_text = as_written(targets[0])
     given = X if wanted is not None else X.to_numpy()
-    if draws is not None:
+    if asked.draws is not None:
         return [
             cells.filled(_framed(drawn, X), as_text=as_text)
-            for drawn in model.sample(given, draws, random_state=seed)
+            for drawn in model.sample(given, asked.draws, random_state=asked.seed)
         ]
     filled = cells.filled(_framed(model.transform(given), X), as_text=as_text)
-    if intervals:
-        ends = dict(zip(("lower", "upper"), model.interval(given, level), strict=True))
+    if asked.intervals:
+        ends = dict(zip(("lower", "upper"), model.interval(given, asked.level), strict=True))
         for name in [name for name in X if X[name].isna().any()]:
             for end, bound in ends.items():
                 filled[f"{name}__{end}"] = cells.column(name, _framed(bound, X)[name], as_text=as_text)
@@ -239,10 +234,11 @@ def partners(model: Any, rows: Rows, top: int) -> Any:
     """The best partners of new left entities."""
     from ._say import note
 
-    count = model.Y_.shape[1]
+    count, names = model.Y_.shape[1], rows.about.get("names", {})
     if top > count:
         note(f"--top {top} is more than the {count} right entities; all of them are ranked")
-    return model.rank(left_entities(rows), k=min(top, count))
+    ranked = model.rank(left_entities(rows), k=min(top, count))
+    return ranked.rename(columns={side: names[side] for side in ("left", "right") if side in names})
 
 
 def left_entities(rows: Rows) -> Any:

@@ -71,10 +71,9 @@ def _floats(column: Any) -> Any:
 
 def print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
     from ._say import console as console_of
-    from ._say import print_written
+    from ._say import grid, print_written
 
     def number(value: float) -> str:
         return f"{value:.2f}" if not math.isnan(value) else "-"
@@ -82,30 +81,19 @@ def print_summary(summary: dict[str, Any], targets: list[str], others: dict[str,
     console = console_of(targets[0], others["JSON"])
     rows, (n, p) = summary["rows"], summary["shape"]
     gaps, level = sum(row["gaps"] for row in rows), f"{100 * summary['level']:g} %"
-    table = Table(
-        title=f"{n} rows, {p} columns: {gaps} gaps filled ({100 * gaps / (n * p):.1f} %)",
-        caption=f"reliability: 1 certain, 0 no better than the column alone; width: median {level} interval over the "
-        f"central {level} of the column",
-        title_justify="left",
-        caption_justify="left",
+    title = f"{n} rows, {p} columns: {gaps} gaps filled ({100 * gaps / (n * p):.1f} %)"
+    caption = (
+        f"reliability: 1 certain, 0 no better than the column alone; width: median {level} interval over the "
+        f"central {level} of the column"
     )
-    table.add_column("column")
-    table.add_column("kind")
-    for name in ("gaps", "share", "reliability", "width"):
-        table.add_column(name, justify="right")
+    shown = []
     for row in rows[:_MOST]:
-        table.add_row(
-            escape(row["column"]),
-            row["kind"],
-            str(row["gaps"]),
-            f"{100 * row['share']:.1f} %",
-            number(row["reliability"]),
-            number(row["width"]),
-        )
-    if len(rows) > _MOST:
-        rest = rows[_MOST:]
-        table.add_row(f"and {len(rest)} more columns", "", str(sum(row["gaps"] for row in rest)), "", "", "")
-    console.print(table)
+        numbers = f"{100 * row['share']:.1f} %", number(row["reliability"]), number(row["width"])
+        shown.append((row["column"], row["kind"], str(row["gaps"]), *numbers))
+    if rest := rows[_MOST:]:
+        shown.append((f"and {len(rest)} more columns", "", str(sum(r["gaps"] for r in rest)), "", "", ""))
+    columns = ("column", "kind", ">gaps", ">share", ">reliability", ">width")
+    console.print(grid(columns, shown, title, caption))
     for kind, names in summary["kinds"].items():
         some = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
         word = "left out (ids, free text)" if kind == "id" else f"taken as {kind}"

@@ -106,10 +106,8 @@ def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
         if label in others and hasattr(model, "predict_proba") and others[label].notna().all():
             y = others[label].astype(model.classes_.dtype).to_numpy()
             found = scores_of(y, model.predict(frame), model.predict_proba(frame), model.classes_)
-            scores, held_out = (
-                {"supervised dictionary, these rows": found, **(scores or {})},
-                held_out or len(y),
-            )
+            name = f"supervised dictionary, these {len(y):,} rows"
+            scores, held_out = {**(scores or {}), name: found}, held_out if scores else len(y)
     return atoms_report(
         atoms,
         X,

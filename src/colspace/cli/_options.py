@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,43 +51,48 @@ def option(names: str, of: Any, default: Any, text: str) -> Decorator:
     return click.option(*names.split(), type=kind, default=default, show_default=True, help=text)
 
 
+def named(names: str, metavar: str, text: str, **more: Any) -> Decorator:
+    """An option that takes a name, as of a file or a column, and has no default."""
+    return click.option(*names.split(), metavar=metavar, help=text, **more)
+
+
+def many(names: str, metavar: str, text: str) -> Decorator:
+    """An option that may be given several times, each time with another name."""
+    return named(names, metavar, text, multiple=True, callback=distinct)
+
+
+def flag(names: str, text: str) -> Decorator:
+    """An option without a value."""
+    return click.option(*names.split(), is_flag=True, help=text)
+
+
+def folder_option(what: str, **more: Any) -> Decorator:
+    """--out of a directory."""
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option("-o", "--out", type=kind, help=f"Directory for {what}.", **more)
+
+
 # ---------------------------------------------------------------------- tables in
 
 tables_argument = click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
 
-encoding_option = click.option(
+encoding_option = named(
     "--encoding",
-    metavar="NAME",
-    help="Encoding of text tables, such as utf-16, latin-1 or cp1252.  [default: utf-8, with or without BOM]",
+    "NAME",
+    "Encoding of text tables, such as utf-16, latin-1 or cp1252.  [default: utf-8, with or without BOM]",
 )
-
-na_option = click.option(
-    "--na",
-    "marks",
-    multiple=True,
-    callback=distinct,
-    metavar="VALUE",
-    help="Value that stands for a gap, such as -99 or refused; repeatable.",
-)
-
-drop_option = click.option(
+na_option = many("--na marks", "VALUE", "Value that stands for a gap, such as -99 or refused; repeatable.")
+drop_option = named(
     "--drop",
+    "COLUMNS",
+    "Leave out columns: a name, a range as in a:f, or a pattern as in g_*; repeatable.",
     multiple=True,
-    metavar="COLUMNS",
-    help="Leave out columns: a name, a range as in a:f, or a pattern as in g_*; repeatable.",
 )
 
 
 def id_option(what: str) -> Decorator:
     """--id, with what is done with the columns."""
-    return click.option(
-        "--id",
-        "ids",
-        multiple=True,
-        callback=distinct,
-        metavar="COLUMN",
-        help=f"{what}; several tables are joined on it. Repeatable.",
-    )
+    return many("--id ids", "COLUMN", f"{what}; several tables are joined on it. Repeatable.")
 
 
 # ---------------------------------------------------------------------- results out
@@ -94,16 +100,12 @@ def id_option(what: str) -> Decorator:
 
 def out_option(what: str, *, required: bool = False) -> Decorator:
     """--out of a table."""
-    return click.option(
-        "-o", "--out", metavar="FILE", required=required, help=f"Write {what} here ({FORMATS})."
-    )
+    return named("-o --out", "FILE", f"Write {what} here ({FORMATS}).", required=required)
 
 
-save_option = click.option(
-    "--save", "model", metavar="FILE", help="Write the fitted model here (.skops), for colspace apply."
-)
-report_option = click.option(
-    "--report", metavar="FILE", help="Write a page with pictures here: one HTML file that needs no network."
+save_option = named("--save model", "FILE", "Write the fitted model here (.skops), for colspace apply.")
+report_option = named(
+    "--report", "FILE", "Write a page with pictures here: one HTML file that needs no network."
 )
 
 
@@ -114,19 +116,15 @@ def _file(ctx: click.Context, param: click.Parameter, given: str | None) -> str 
     return given
 
 
-json_option = click.option(
-    "--json", "as_json", metavar="FILE|-", callback=_file, help="Write the result as JSON here, - for stdout."
+json_option = named(
+    "--json as_json", "FILE|-", "Write the result as JSON here, - for stdout.", callback=_file
 )
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="Print warnings and errors only, and no progress."
-)
+quiet_option = flag("-q --quiet", "Print warnings and errors only, and no progress.")
 
 
 def seed_option(of: str) -> Decorator:
     """--seed, with what it is the seed of."""
-    return click.option(
-        "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help=f"Seed of {of}."
-    )
+    return option("--seed", click.IntRange(0, 2**32 - 1), 0, f"Seed of {of}.")
 
 
 def check_option(what: str) -> Decorator:
@@ -138,8 +136,8 @@ def result_options(of: str) -> Decorator:
     """--save, --report, --json, --seed and --quiet: what a command that fits writes besides its table."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (quiet_option, seed_option(of), json_option, report_option, save_option):
-            function = option(function)
+        for each in (quiet_option, seed_option(of), json_option, report_option, save_option):
+            function = each(function)
         return function
 
     return decorate

@@ -10,12 +10,9 @@ _SHOWN = 3  # entities whose best partners are printed
 def print_report(
     estimator: Any, Y: Any, ranked: Any, n: int, quality: Any, top: int, files: dict[str, str | None]
 ) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     from ._check import print_scores, scores_of
     from ._say import console as console_of
-    from ._say import print_written
+    from ._say import grid, print_written
 
     console = console_of(files["partners"], files["JSON"])
     share = 100 * Y.nnz / (Y.shape[0] * Y.shape[1])
@@ -27,15 +24,14 @@ def print_report(
         print_scores(
             console, scores_of(quality.to_dict("records")), f"Held out, free from the tuning ({notes})"
         )
-    table = Table(title=f"{n} entities ranked; the first of them", title_justify="left")
     first, _, second = ranked.columns[:3]
-    table.add_column(escape(str(first)))
-    table.add_column(escape(f"best {second}, with score"))
+    rows = []
     for name in list(dict.fromkeys(ranked[first]))[:_SHOWN]:
         best = ranked[ranked[first] == name].head(5)
         cells = [f"{p} {s:.3g}" for p, s in zip(best[second], best["score"], strict=True)]
-        table.add_row(escape(str(name)), escape(", ".join(cells)))
-    console.print(table)
+        rows.append((str(name), ", ".join(cells)))
+    columns = (str(first), f"best {second}, with score")
+    console.print(grid(columns, rows, f"{n} entities ranked; the first of them"))
     print_written(console, **files)
 
 

@@ -28,13 +28,9 @@ def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     from ..reduction._loadings import block_loadings, largest
 
     raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator))
-    found: dict[str, Any] = {
-        "rows": parts.n_rows,
-        "responses": list(parts.responses),
-        "response_taken_as": _taken_as(estimator, parts.y),
-        "n_components": int(estimator.n_components_),
-        "blocks": {},
-    }
+    found: dict[str, Any] = {"rows": parts.n_rows, "responses": list(parts.responses)}
+    found |= {"response_taken_as": _taken_as(estimator, parts.y)}
+    found |= {"n_components": int(estimator.n_components_), "blocks": {}}
     if hasattr(estimator, "component_scores_"):
         found["component_scores"] = {n: v.tolist() for n, v in estimator.component_scores_.items()}
     if hasattr(estimator, "score_model_"):

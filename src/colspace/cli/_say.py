@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -32,6 +32,24 @@ def console(*targets: str | None) -> Any:
             leave_out()
 
     return Screen(stderr="-" in targets, highlight=False, quiet=is_quiet())
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", caption: str = "") -> Any:
+    """A table of rich; names that begin with > are those of columns of numbers. Cells are text that is shown as it is."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title) or None,
+        caption=escape(caption) or None,
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in columns:
+        table.add_column(escape(name.lstrip(">")), justify="right" if name.startswith(">") else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 def note(text: str) -> None:

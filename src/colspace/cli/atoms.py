@@ -9,21 +9,12 @@ from typing import Any
 
 import click
 
+from . import _options as options
 from ._atoms_say import print_atoms
 from ._files import check_files, given_command
 from ._group import one_line_errors
 from ._join import read_tables
-from ._options import (
-    NumberOr,
-    distinct,
-    drop_option,
-    encoding_option,
-    id_option,
-    na_option,
-    option,
-    result_options,
-    tables_argument,
-)
+from ._options import NumberOr, option
 from ._say import console, note, step, write_json
 from ._words import phrased, warnings_on_stderr
 
@@ -59,29 +50,24 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
 
 
 @click.command("atoms")
-@tables_argument
-@click.option("-y", "--label", required=True, metavar="COLUMN", help="Column of class labels.")
-@click.option(
-    "-t",
-    "--text",
-    "texts",
-    multiple=True,
-    callback=distinct,
-    metavar="COLUMN",
-    help="Column of text, whose words (TF-IDF) the atoms are made of: topics. Repeatable: texts are joined. Without it "
+@options.tables_argument
+@options.named("-y --label", "COLUMN", "Column of class labels.", required=True)
+@options.many(
+    "-t --text texts",
+    "COLUMN",
+    "Column of text, whose words (TF-IDF) the atoms are made of: topics. Repeatable: texts are joined. Without it "
     "atoms are made of all columns of numbers.",
 )
-@click.option(
-    "-c",
-    "--covariates",
-    multiple=True,
-    metavar="A,B",
-    help="Columns that help to predict but are in no atom: names, ranges as in a:f or patterns as in g_*, with commas; repeatable. "
+@options.named(
+    "-c --covariates",
+    "A,B",
+    "Columns that help to predict but are in no atom: names, ranges as in a:f or patterns as in g_*, with commas; repeatable. "
     "Numbers are scaled, categories one-hot encoded.",
+    multiple=True,
 )
-@drop_option
-@id_option("Column that is not used but carried into rows.csv")
-@na_option
+@options.drop_option
+@options.id_option("Column that is not used but carried into rows.csv")
+@options.na_option
 @option("-r --components", click.IntRange(1), 20, "Number of atoms.")
 @click.option(
     "--xi",
@@ -95,7 +81,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     "filter",
     "Predict from the row filtered by the atoms, or from its code.",
 )
-@click.option("--free", is_flag=True, help="Atoms and codes of any sign; nonnegative otherwise.")
+@options.flag("--free", "Atoms and codes of any sign; nonnegative otherwise.")
 @option("--l1", click.FloatRange(0), 0.0, "Penalty that makes codes sparse.")
 @option(
     "--threshold",
@@ -104,9 +90,7 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     "Two classes: probability from which the second is predicted, or how to choose it.",
 )
 @option("--class-weight", ["none", "balanced"], "none", "balanced: every class weighs alike.")
-@click.option(
-    "--image-shape", callback=_image_shape, metavar="28x28", help="Rows are images: draw the atoms as such."
-)
+@options.named("--image-shape", "28x28", "Rows are images: draw the atoms as such.", callback=_image_shape)
 @option("--words", click.IntRange(1), 2500, "Words to keep, the most frequent.")
 @option("--stop-words", ["english", "none"], "english", "Words to leave out.")
 @option(
@@ -122,15 +106,9 @@ def _image_shape(ctx: click.Context, param: click.Parameter, given: str | None) 
     "Fits to rows drawn with replacement, which tell how stable each atom is.",
 )
 @option("--max-iter", click.IntRange(1), 1000, "Iterations at most.")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Directory for the tables, scores and pictures.",
-)
-@result_options("split and start")
-@encoding_option
+@options.folder_option("the tables, scores and pictures", required=True)
+@options.result_options("split and start")
+@options.encoding_option
 @one_line_errors(_words)
 def command(**given: Any) -> None:
     """Learn atoms that rebuild TABLE and predict its label: topics of texts, parts of images, profiles of rows.
@@ -149,17 +127,7 @@ def command(**given: Any) -> None:
       colspace atoms digits.csv --label digit --image-shape 28x28 --components 25 --out parts
     """
     asked = SimpleNamespace(**given)
-    _check_options(asked.texts, asked.image_shape)
-    first = "topics" if asked.texts else "atoms"
-    names = [f"{name}{end}" for name in (first, "coefficients") for end in (".csv", ".png")]
-    check_files(
-        asked.tables,
-        model=asked.model,
-        folder=asked.out,
-        names=[*names, "rows.csv", "scores.json"],
-        report=asked.report,
-        as_json=asked.as_json,
-    )
+    _check_options(asked)
     import numpy as np
 
     from ..io._files import directory
@@ -245,11 +213,8 @@ def _write(
     """The files of --out."""
     from ._atoms_fit import draw, write_rows, write_scores, write_tables
 
-    wrote = [
-        *write_tables(atoms, encoded, task, asked.out),
-        write_rows(atoms, encoded, task, test, asked.out),
-    ]
-    wrote.append(write_scores(summary, asked.out))
+    wrote = write_tables(atoms, encoded, task, asked.out)
+    wrote += [write_rows(atoms, encoded, task, test, asked.out), write_scores(summary, asked.out)]
     try:
         with warnings_on_stderr("Note"):
             wrote += draw(atoms, encoded, task, asked.image_shape, asked.out)
@@ -271,12 +236,8 @@ def _write_page(
     from ..report._atoms import atoms_report
     from ._python import model_code
 
-    facts = {
-        "table": source,
-        "text": ", ".join(asked.texts) or "none",
-        "rows held out": summary["held_out"],
-        "seed": asked.seed,
-    }
+    facts = {"table": source, "text": ", ".join(asked.texts) or "none"}
+    facts |= {"rows held out": summary["held_out"], "seed": asked.seed}
     page = atoms_report(
         atoms,
         encoded.X,
@@ -295,18 +256,22 @@ def _write_page(
     write_report(page, asked.report)
 
 
-def _check_options(texts: tuple[str, ...], image_shape: Any) -> None:
-    """Refuse options that would be ignored."""
+def _check_options(asked: SimpleNamespace) -> None:
+    """Refuse options that would be ignored, and files that could not be written."""
     from click.core import ParameterSource
 
-    ctx = click.get_current_context()
-    if texts and image_shape is not None:
+    ctx, texts = click.get_current_context(), asked.texts
+    if texts and asked.image_shape is not None:
         msg = "--image-shape draws rows of pixels, and --text makes atoms of words; choose one"
         raise click.UsageError(msg)
     for name, flag in (("words", "--words"), ("stop_words", "--stop-words")):
         if not texts and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             msg = f"{flag} is about words, so it needs --text"
             raise click.UsageError(msg)
-
-
-# ---------------------------------------------------------------------- what is printed
+    names = [
+        f"{name}{end}"
+        for name in ("topics" if texts else "atoms", "coefficients")
+        for end in (".csv", ".png")
+    ]
+    targets = {"folder": asked.out, "names": [*names, "rows.csv", "scores.json"]}
+    check_files(asked.tables, model=asked.model, report=asked.report, as_json=asked.as_json, **targets)

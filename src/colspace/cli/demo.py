@@ -8,17 +8,11 @@ import click
 
 from ._files import check_files
 from ._group import one_line_errors
+from ._options import folder_option
 
 
 @click.command("demo")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="demo",
-    show_default=True,
-    help="Directory for the pictures and the report.",
-)
+@folder_option("the pictures and the report", default="demo", show_default=True)
 @one_line_errors(whole=False)
 def command(out: Path) -> None:
     """Run the methods beside PCA, PLS and others on data that ship with scikit-learn, and save pictures.

@@ -9,21 +9,11 @@ from typing import Any
 
 import click
 
+from . import _options as options
 from ._files import check_files, given_command
 from ._filled import print_summary, some_rows, summary_of
 from ._group import one_line_errors
-from ._options import (
-    NumberOr,
-    check_option,
-    drop_option,
-    encoding_option,
-    id_option,
-    na_option,
-    option,
-    out_option,
-    result_options,
-    tables_argument,
-)
+from ._options import NumberOr, option
 from ._words import phrased, warnings_on_stderr
 
 _DROP = {
@@ -56,37 +46,35 @@ _words = phrased(_PHRASES)
 
 
 @click.command("impute")
-@tables_argument
-@out_option("the filled table", required=True)
-@click.option("--intervals", is_flag=True, help="Add COLUMN__lower and COLUMN__upper for columns with gaps.")
+@options.tables_argument
+@options.out_option("the filled table", required=True)
+@options.flag("--intervals", "Add COLUMN__lower and COLUMN__upper for columns with gaps.")
 @option("--level", float, 0.95, "Probability of the intervals.")
 @option("-r --rank", NumberOr(int, "auto"), "auto", "Number of latent factors.")
-@click.option(
-    "-k",
-    "--kinds",
-    "given",
-    multiple=True,
-    metavar="COLUMN=KIND",
-    help="Kind of a column (continuous, ordinal, binary, nominal, count, lower, upper, two-sided, id), or its levels in order as "
+@options.named(
+    "-k --kinds given",
+    "COLUMN=KIND",
+    "Kind of a column (continuous, ordinal, binary, nominal, count, lower, upper, two-sided, id), or its levels in order as "
     "in size=S,M,L; name or shell pattern; repeatable. The rest is found automatically.",
+    multiple=True,
 )
-@na_option
+@options.na_option
 @option("--method", ["ep", "paper"], "ep", "Expectation propagation, or the published EM.")
-@id_option("Column that is neither used nor filled but kept as it is")
-@drop_option
-@click.option("--clip", is_flag=True, help="Keep filled numbers inside the observed range.")
-@click.option(
+@options.id_option("Column that is neither used nor filled but kept as it is")
+@options.drop_option
+@options.flag("--clip", "Keep filled numbers inside the observed range.")
+@options.named(
     "--draws",
+    "N",
+    "Write N tables of random draws, OUT-1 to OUT-N, for multiple imputation.",
     type=click.IntRange(1),
-    metavar="N",
-    help="Write N tables of random draws, OUT-1 to OUT-N, for multiple imputation.",
 )
 @option("--max-iter", click.IntRange(1), 200, "Iterations at most.")
-@check_option(
+@options.check_option(
     "How well cells that are there are filled when they are hidden; of more than 5,000 rows a sample"
 )
-@result_options("start, draws and hidden cells")
-@encoding_option
+@options.result_options("start, draws and hidden cells")
+@options.encoding_option
 @one_line_errors(_words)
 def command(**given: Any) -> None:
     """Fill the gaps of TABLE by a low-rank Gaussian copula; numbers, counts, yes/no, levels, words and dates in one table.
@@ -106,6 +94,8 @@ def command(**given: Any) -> None:
     targets = targets_of(asked.out, asked.draws, asked.intervals)
     check_files(asked.tables, out=targets, model=asked.model, report=asked.report, as_json=asked.as_json)
     from ..copula._checks import check_share
+    from ..io import save
+    from ..quality import check_imputation
     from ._say import note, step, write_json
 
     check_share("level", asked.level)
@@ -135,15 +125,11 @@ def command(**given: Any) -> None:
             _write(cells, (table[used] for table in drawn), targets, advance=advance)
     summary = summary_of(imputer, X, part, lower, upper, asked.level)
     if asked.check:
-        from ..quality import check_imputation
-
         with step("checking on hidden cells"):
             found = check_imputation(imputer, X, level=asked.level, random_state=asked.seed)
         summary["quality"] = found.plain()
     imputer.set_params(n_jobs=None)
     if asked.model is not None:
-        from ..io import save
-
         save(imputer, asked.model, about=_about(summary, joined.about(), asked.seed, notes))
     if asked.report is not None:
         _write_page(imputer, X, joined, summary, (whole, lower, upper), notes, asked)
@@ -254,17 +240,10 @@ def _about(
     summary: dict[str, Any], tables: dict[str, Any], seed: int, notes: Sequence[str]
 ) -> dict[str, Any]:
     """What a saved model says of the fit."""
-    told = {
-        "command": "impute",
-        **tables,
-        "rows": summary["shape"][0],
-        "gaps": sum(row["gaps"] for row in summary["rows"]),
-        "kinds": summary["kinds"],
-        "factors": summary["rank"],
-        "seed": seed,
-        "warnings": list(notes),
-        "line": given_command(),
-    }
+    gaps = sum(row["gaps"] for row in summary["rows"])
+    told = {"command": "impute", **tables, "rows": summary["shape"][0], "gaps": gaps}
+    told |= {"kinds": summary["kinds"], "factors": summary["rank"], "seed": seed}
+    told |= {"warnings": list(notes), "line": given_command()}
     return told | ({"hidden_cells": summary["quality"]} if "quality" in summary else {})
 
 

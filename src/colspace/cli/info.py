@@ -15,7 +15,7 @@ from ._words import in_options
 _SHOWN = 12
 _APART = (  # shown otherwise than as they are
     *("command", "quality", "hidden_cells", "tables", "warnings", "line"),
-    *("scores", "held_out", "fitted", "left_columns"),
+    *("scores", "held_out", "fitted", "left_columns", "names"),
 )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._files import check_files
 from ._group import one_line_errors
-from ._options import encoding_option, json_option, na_option, tables_argument
-from ._say import console, note, write_json
+from ._options import encoding_option, flag, json_option, na_option, tables_argument
+from ._say import console, grid, note, write_json
 from ._words import in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -33,18 +34,12 @@ _ODD = (
 
 @click.command("look")
 @tables_argument
-@click.option("--all", "everything", is_flag=True, help=f"Show all columns, not the first {_MOST}.")
+@flag("--all everything", f"Show all columns, not the first {_MOST}.")
 @na_option
 @json_option
 @encoding_option
 @one_line_errors(in_options)
-def command(
-    tables: tuple[str, ...],
-    everything: bool,
-    marks: tuple[str, ...],
-    as_json: str | None,
-    encoding: str | None,
-) -> None:
+def command(tables: tuple[str, ...], everything: bool, as_json: str | None, **given: Any) -> None:
     """Show what each TABLE holds: kinds of columns, ids, gaps and their pattern, copies; and the commands that fit.
 
     \b
@@ -60,6 +55,7 @@ def command(
         msg = f"{twice[0]} is given twice; name each table once"
         raise click.UsageError(msg)
     check_files(tables, as_json=as_json)
+    marks, encoding = given["marks"], given["encoding"]
     with warnings_on_stderr("Note"):
         frames = {path: _with_gaps(_read(path, encoding), marks) for path in tables}
     profiles = [profile(path, frame) for path, frame in frames.items()]
@@ -107,34 +103,19 @@ def _with_gaps(frame: Any, marks: tuple[str, ...]) -> Any:
 
 def _print(screen: Any, table: Profile, most: int) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    screen.print(
-        escape(
-            f"{table.path}: {table.rows:,} rows, {len(table.columns):,} columns, {_size(table.memory)} in memory"
-        ),
-        style="italic",
-        soft_wrap=True,
-    )
-    shown = Table()
-    for name in ("column", "kind"):
-        shown.add_column(name)
-    for name in ("gaps", "distinct"):
-        shown.add_column(name, justify="right")
-    shown.add_column("first")
+    size = f"{table.rows:,} rows, {len(table.columns):,} columns, {_size(table.memory)} in memory"
+    screen.print(escape(f"{table.path}: {size}"), style="italic", soft_wrap=True)
+    rows = []
     for column in table.columns[:most]:
         gaps = f"{100 * column.gaps / table.rows:.1f} %" if column.gaps else ""
-        shown.add_row(escape(column.name), column.kind, gaps, f"{column.distinct:,}", escape(column.example))
-    screen.print(shown)
+        rows.append((column.name, column.kind, gaps, f"{column.distinct:,}", column.example))
+    screen.print(grid(("column", "kind", ">gaps", ">distinct", "first"), rows))
     if len(table.columns) > most:
-        kinds = {c.kind: 0 for c in table.columns}
-        for column in table.columns:
-            kinds[column.kind] += 1
+        kinds = Counter(column.kind for column in table.columns)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-        screen.print(
-            f"and {len(table.columns) - most:,} more columns (--all shows them); of all: {listed}",
-            soft_wrap=True,
-        )
+        more = f"and {len(table.columns) - most:,} more columns (--all shows them); of all: {listed}"
+        screen.print(more, soft_wrap=True)
     for line in _remarks(table):
         screen.print(escape(line), soft_wrap=True)
 

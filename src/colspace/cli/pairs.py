@@ -8,20 +8,10 @@ from typing import Any
 
 import click
 
+from . import _options as options
 from ._files import check_files, given_command
 from ._group import one_line_errors
-from ._options import (
-    NumberOr,
-    ParamType,
-    check_option,
-    distinct,
-    drop_option,
-    encoding_option,
-    na_option,
-    option,
-    out_option,
-    result_options,
-)
+from ._options import NumberOr, option
 from ._pairs_say import print_report, settings_of
 from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
 from ._words import phrased, warnings_on_stderr
@@ -66,7 +56,7 @@ _PHRASES = (
 _words = phrased(_PHRASES)
 
 
-class _Widths(ParamType):
+class _Widths(options.ParamType):
     """One bandwidth, two with a comma, or auto."""
 
     name = "X|X,X|auto"
@@ -84,25 +74,21 @@ class _Widths(ParamType):
 
 
 @click.command("pairs")
-@click.option("--left", metavar="TABLE", help="Left entities: id in the first column, then features.")
-@click.option("--right", metavar="TABLE", help="Right entities, likewise.")
-@click.option(
+@options.named("--left", "TABLE", "Left entities: id in the first column, then features.")
+@options.named("--right", "TABLE", "Right entities, likewise.")
+@options.named(
     "--left-similarity",
-    metavar="TABLE",
-    help="In the place of --left: id in the first column, then the similarity to each left entity.",
+    "TABLE",
+    "In the place of --left: id in the first column, then the similarity to each left entity.",
 )
-@click.option("--right-similarity", metavar="TABLE", help="In the place of --right, likewise.")
-@click.option(
-    "--links",
-    required=True,
-    metavar="TABLE",
-    help="Known links: left id, right id, and a score if there is one.",
+@options.named("--right-similarity", "TABLE", "In the place of --right, likewise.")
+@options.named(
+    "--links", "TABLE", "Known links: left id, right id, and a score if there is one.", required=True
 )
-@click.option(
-    "--predict",
-    "new",
-    metavar="TABLE",
-    help="Left entities to find partners for, as --left or --left-similarity; without it, those of --left.",
+@options.named(
+    "--predict new",
+    "TABLE",
+    "Left entities to find partners for, as --left or --left-similarity; without it, those of --left.",
 )
 @click.option(
     "--target",
@@ -111,21 +97,16 @@ class _Widths(ParamType):
     "[default: new-left with --predict, else entries]",
 )
 @option("--top", click.IntRange(1), 20, "Partners of each entity.")
-@click.option("--exclude-known", is_flag=True, help="Leave out pairs that are in --links.")
-@click.option(
-    "--probability", is_flag=True, help="Add probabilities of a link, calibrated on held-out pairs."
+@options.flag("--exclude-known", "Leave out pairs that are in --links.")
+@options.flag("--probability", "Add probabilities of a link, calibrated on held-out pairs.")
+@options.many(
+    "--id ids",
+    "COLUMN",
+    "Column of ids in tables of entities; repeatable, where they are called otherwise.  [default: the first]",
 )
-@click.option(
-    "--id",
-    "ids",
-    multiple=True,
-    callback=distinct,
-    metavar="COLUMN",
-    help="Column of ids in tables of entities; repeatable, where they are called otherwise.  [default: the first]",
-)
-@drop_option
-@na_option
-@out_option("them", required=True)
+@options.drop_option
+@options.na_option
+@options.out_option("them", required=True)
 @option(
     "--method",
     ["ridge", "joint"],
@@ -157,13 +138,13 @@ class _Widths(ParamType):
     "auto",
     "Weight of the identity in the correlations of the features; auto tunes.",
 )
-@click.option("--impute", is_flag=True, help="Fill gaps in features.")
-@click.option("--observed", is_flag=True, help="Pairs that are not in --links are unknown instead of zero.")
-@click.option("--drop-unknown", is_flag=True, help="Leave out links with ids that no table has.")
+@options.flag("--impute", "Fill gaps in features.")
+@options.flag("--observed", "Pairs that are not in --links are unknown instead of zero.")
+@options.flag("--drop-unknown", "Leave out links with ids that no table has.")
 @option("--duplicates", ["raise", "sum", "max", "mean"], "raise", "What to do with links that stand twice.")
-@check_option("How good the ranks are on entities or links left out, beside rivals")
-@result_options("the folds")
-@encoding_option
+@options.check_option("How good the ranks are on entities or links left out, beside rivals")
+@options.result_options("the folds")
+@options.encoding_option
 @one_line_errors(_words)
 def command(**given: Any) -> None:
     """Rank the partners of entities by their features and the links of others.
@@ -179,17 +160,10 @@ def command(**given: Any) -> None:
           --predict new_diseases.csv --top 20 --out top.csv
     """
     asked = SimpleNamespace(**given)
-    paths = {
-        "--left": asked.left,
-        "--left-similarity": asked.left_similarity,
-        "--right": asked.right,
-        "--right-similarity": asked.right_similarity,
-        "--links": asked.links,
-        "--predict": asked.new,
-    }
-    check_files(
-        list(paths.values()), out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json
-    )
+    others = ("left", "left-similarity", "right", "right-similarity", "links")
+    paths = {f"--{name}": given[name.replace("-", "_")] for name in others} | {"--predict": asked.new}
+    files = {"model": asked.model, "report": asked.report}
+    check_files(list(paths.values()), out=[asked.out], as_json=asked.as_json, **files)
     from ..io import save, write_table
     from ..pairs._features import check_features
     from ..pairs._similarity import check_new_similarities
@@ -217,7 +191,7 @@ def command(**given: Any) -> None:
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
-    about = _about(asked.links, A, metric, Y, target, quality, asked.seed)
+    about = _about(asked.links, (A, B), metric, Y, target, quality, asked.seed)
     if asked.model is not None:
         told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
         save(estimator, asked.model, about=about | told)
@@ -225,7 +199,7 @@ def command(**given: Any) -> None:
         _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, notes, asked)
     write_json(about | {"settings": settings_of(estimator)}, asked.as_json)
     count = len(A if wanted is None else wanted)
-    files = {"partners": asked.out, "model": asked.model, "report": asked.report, "JSON": asked.as_json}
+    files = {"partners": asked.out, **files, "JSON": asked.as_json}
     print_report(estimator, Y, ranked, count, quality, top, files)
 
 
@@ -246,10 +220,15 @@ def _links(source: Any, A: Any, B: Any, asked: SimpleNamespace) -> Any:
 
 def _named(ranked: Any, A: Any, B: Any) -> Any:
     """The ranks, with columns called as those of ids are, where that leaves every name once."""
+    return ranked.rename(columns=_names(A, B))
+
+
+def _names(A: Any, B: Any) -> dict[str, str]:
+    """What the columns of left and right entities are called in results, unless left and right."""
     names = {"left": A.index.name, "right": B.index.name} if A.index.name != B.index.name else {}
     fixed = ("rank", "score", "known", "probability")
     taken = any(name in fixed or name.startswith("Unnamed: ") for name in names.values())
-    return ranked if taken else ranked.rename(columns=names)
+    return {} if taken else names
 
 
 def _write_page(
@@ -297,7 +276,9 @@ def _code(estimator: Any, A: Any, B: Any, asked: SimpleNamespace) -> str:
     return pairs_code(estimator, (asked.left, asked.right, asked.links), ids, min(asked.top, len(B)))
 
 
-def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int) -> dict[str, Any]:
+def _about(
+    links: str, sides: Any, metric: Any, Y: Any, target: str, quality: Any, seed: int
+) -> dict[str, Any]:
     """What a saved model says of the fit."""
     import math
 
@@ -308,9 +289,10 @@ def _about(links: str, A: Any, metric: Any, Y: Any, target: str, quality: Any, s
         "links": int(Y.nnz),
         "target": target,
         "seed": seed,
+        "names": _names(*sides),
     }
     if metric["left"] != "precomputed":
-        told["left_columns"] = [str(name) for name in A.columns]
+        told["left_columns"] = [str(name) for name in sides[0].columns]
     if quality is not None:
         told["held_out"] = [
             {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}

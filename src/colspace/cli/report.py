@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from . import _options as options
 from ._files import check_files
 from ._group import one_line_errors
-from ._options import encoding_option, id_option, na_option, quiet_option
 from ._words import in_options, warnings_on_stderr
 
 
 @click.command("report")
 @click.argument("model")
 @click.argument("tables", nargs=-1, metavar="[TABLE...]")
-@click.option(
-    "-o", "--out", metavar="FILE", help="Write the page here.  [default: the model's name with .html]"
-)
-@id_option("Column that is not used; for pairs the column of ids, by default the first")
-@na_option
-@quiet_option
-@encoding_option
+@options.named("-o --out", "FILE", "Write the page here.  [default: the model's name with .html]")
+@options.id_option("Column that is not used; for pairs the column of ids, by default the first")
+@options.na_option
+@options.quiet_option
+@options.encoding_option
 @one_line_errors(in_options)
-def command(
-    model: str,
-    tables: tuple[str, ...],
-    out: str | None,
-    ids: tuple[str, ...],
-    marks: tuple[str, ...],
-    quiet: bool,
-    encoding: str | None,
-) -> None:
+def command(model: str, tables: tuple[str, ...], out: str | None, **given: Any) -> None:
     """Write a page with pictures about the saved MODEL: one HTML file that needs no network.
 
     Without TABLE it shows what the model knows: what was asked, how good it was on rows, cells or entities left out, loadings or
@@ -53,7 +44,7 @@ def command(
 
     header = info(model)
     estimator = load(model)
-    rows = Rows(header, tables, ids, marks, encoding)
+    rows = Rows(header, tables, given["ids"], given["marks"], given["encoding"])
     with warnings_on_stderr("Note"), sound_header(model):
         page = report_of(estimator, rows, Path(model).name)
     write_report(page, out)

@@ -10,25 +10,17 @@ import click
 
 from ._files import check_files
 from ._group import one_line_errors
+from ._options import flag, folder_option, option
 
 _FILE_WIDTH = 160  # of tables that go to a file or a pipe
 
 
 @click.command("reproduce")
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Run all of them and write the book: a page a paper.")
-@click.option("--quick", is_flag=True, help="Fewer repetitions on smaller grids: about a minute.")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="results",
-    show_default=True,
-    help="Directory for the figure and the numbers.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulation."
-)
+@flag("--all everything", "Run all of them and write the book: a page a paper.")
+@flag("--quick", "Fewer repetitions on smaller grids: about a minute.")
+@folder_option("the figure and the numbers", default="results", show_default=True)
+@option("--seed", click.IntRange(min=0), 0, "Seed of the simulation.")
 @one_line_errors(whole=False)
 def command(name: str | None, everything: bool, quick: bool, out: Path, seed: int) -> None:
     """Run the experiment NAME of a paper; without a name, list them.

@@ -77,7 +77,7 @@ def make_semisynthetic(
     ((40, 64), (10, 64), (20, 64))
     """
     rng = rng if isinstance(rng, np.random.RandomState) else np.random.default_rng(rng)
-    images, labels = np.asarray(images), np.asarray(labels)
+    images, labels = map(np.asarray, (images, labels))
     if len(images) != len(labels):
         msg = f"{len(images)} images and {len(labels)} labels; one label per image is needed"
         raise ValueError(msg)
@@ -87,24 +87,19 @@ def make_semisynthetic(
         raise ValueError(msg)
     pixels = images.reshape(len(images), -1)
     atoms, label_atoms = (
-        np.vstack([_draw(pixels, labels, digit, n_atoms, rng) for digit in pair])
+        np.vstack([_draw(pixels, labels, digit, n_atoms, rng) for digit in pair]) / float(pixels.max())
         for pair in (digits, label_digits)
     )
-    largest = float(pixels.max())
-    atoms, label_atoms = atoms / largest, label_atoms / largest
     coef = np.repeat([1.0, -1.0], n_atoms)
     spread = noise * rng.standard_normal((n_samples, pixels.shape[1]))
     codes = rng.random((n_samples, len(atoms)))
     clean = codes @ atoms
     activation = clean @ (label_atoms.T @ coef)
     y = (rng.random(n_samples) < expit(activation - activation.mean())).astype(np.intp)
-    rows = rng.permutation(n_samples)
-    test, train = rows[:n_test], rows[n_test:]
+    test, train = np.split(rng.permutation(n_samples), [n_test])
     X = clean + spread
-    order = np.concatenate([train, test])
-    return SemisyntheticData(
-        X[train], X[test], y[train], y[test], atoms, label_atoms, coef, np.asarray(codes[order])
-    )
+    truth = atoms, label_atoms, coef, codes[np.r_[train, test]]
+    return SemisyntheticData(X[train], X[test], y[train], y[test], *truth)
 
 
 def _draw(pixels: NDArray[Any], labels: NDArray[Any], digit: Any, size: int, rng: Any) -> Array:
@@ -181,15 +176,7 @@ def make_dictionary(
     >>> X.shape, X[:, covariates].shape, sorted(set(y.tolist()))
     ((100, 11), (100, 3), [0, 1, 2])
     """
-    if model not in ("filter", "feature", "common"):
-        msg = f"model={model!r} is unknown; choose 'filter' (30), 'feature' (34) or 'common' (36)"
-        raise ValueError(msg)
-    if not 1 <= n_components <= n_features:
-        msg = f"n_components={n_components} must lie between 1 and n_features={n_features}"
-        raise ValueError(msg)
-    if n_classes < 2:
-        msg = f"n_classes={n_classes} must be at least 2"
-        raise ValueError(msg)
+    _check(model, n_components, n_features, n_classes)
     rng = np.random.default_rng(rng)
     n, p, r, q, K = n_samples, n_features, n_components, n_covariates, n_classes - 1
     W = np.linalg.qr(rng.standard_normal((p, r)))[0]
@@ -203,6 +190,17 @@ def make_dictionary(
     activation = source @ coef + Z @ covariate_coef
     odds = np.column_stack([np.zeros(n), activation])
     y = np.argmax(odds + rng.gumbel(size=odds.shape), axis=1)  # the multinomial law of the log odds
-    return DictionaryData(
-        np.hstack([X, Z]), y, slice(p, p + q), W.T.copy(), codes, coef, covariate_coef, activation
-    )
+    truth = W.T.copy(), codes, coef, covariate_coef, activation
+    return DictionaryData(np.hstack([X, Z]), y, slice(p, p + q), *truth)
+
+
+def _check(model: str, n_components: int, n_features: int, n_classes: int) -> None:
+    if model not in ("filter", "feature", "common"):
+        msg = f"model={model!r} is unknown; choose 'filter' (30), 'feature' (34) or 'common' (36)"
+        raise ValueError(msg)
+    if not 1 <= n_components <= n_features:
+        msg = f"n_components={n_components} must lie between 1 and n_features={n_features}"
+        raise ValueError(msg)
+    if n_classes < 2:
+        msg = f"n_classes={n_classes} must be at least 2"
+        raise ValueError(msg)

@@ -25,7 +25,7 @@ _GENE_DISEASE = (
     "ppi_j (interacting genes), assoc_d, assoc_g (disease and gene of each association), assoc_disgenet_score (NaN where "
     "unknown) and assoc_omim (booleans)"
 )
-_ARRAYS = (
+_ARRAYS: tuple[str, ...] = (
     "disease_id",
     "disease_name",
     "dsim_i",
@@ -34,11 +34,8 @@ _ARRAYS = (
     "gene_symbol",
     "ppi_i",
     "ppi_j",
-    "assoc_d",
-    "assoc_g",
-    "assoc_disgenet_score",
-    "assoc_omim",
 )
+_ARRAYS += ("assoc_d", "assoc_g", "assoc_disgenet_score", "assoc_omim")
 
 
 @dataclass(frozen=True)
@@ -104,24 +101,24 @@ def make_pairs(
     (A, left), (B, right) = sides
     liking = popularity * g.standard_normal(n_right)
     counts = np.minimum(1 + g.poisson(max(n_links - 1, 0), n_left), n_right)
-    rows, columns, values = [], [], []
     step = max(1, _CHUNK // n_right)
-    for start in range(0, n_left, step):
-        u = left[start : start + step]
-        distance = np.sum(u**2, axis=1)[:, None] - 2 * u @ right.T + np.sum(right**2, axis=1)
-        exponent = -np.maximum(distance, 0) / (2 * width**2)
-        # Gumbel noise turns the largest logarithms into a draw without replacement
-        noisy = exponent + liking + g.gumbel(size=exponent.shape)
-        order = np.argsort(-noisy, axis=1)
-        chosen = np.arange(n_right) < counts[start : start + step, None]
-        i, place = np.nonzero(chosen)
-        j = order[i, place]
-        rows.append(start + i)
-        columns.append(j)
-        values.append(np.exp(exponent[i, j]) + 0.1)
-    where = np.concatenate(rows), np.concatenate(columns)
-    Y = sparse.csr_array((np.concatenate(values), where), shape=(n_left, n_right))
-    return PairsData(A, B, Y, truth)
+    parts = [
+        _partners(left[start : start + step], right, counts[start : start + step], liking, width, g)
+        for start in range(0, n_left, step)
+    ]
+    return PairsData(A, B, sparse.csr_array(sparse.vstack(parts)), truth)
+
+
+def _partners(u: Array, v: Array, counts: Any, liking: Array, width: float, g: np.random.Generator) -> Any:
+    """Scores of the partners that some left entities draw, sparse."""
+    distance = np.sum(u**2, axis=1)[:, None] - 2 * u @ v.T + np.sum(v**2, axis=1)
+    exponent = -np.maximum(distance, 0) / (2 * width**2)
+    # Gumbel noise turns the largest logarithms into a draw without replacement
+    noisy = exponent + liking + g.gumbel(size=exponent.shape)
+    order = np.argsort(-noisy, axis=1)
+    i, place = np.nonzero(np.arange(len(v)) < counts[:, None])
+    j = order[i, place]
+    return sparse.csr_array((np.exp(exponent[i, j]) + 0.1, (i, j)), shape=exponent.shape)
 
 
 @dataclass(frozen=True)

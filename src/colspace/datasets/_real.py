@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 #: Environment variable that names the folder.
 FOLDER = "COLSPACE_DATA"
 
+_NAMED = f"A folder is named by folder=... or the environment variable {FOLDER}"
 _OPENML = {"name": "mnist_784", "version": 1}
 _MNIST_TRAIN = 60_000
 
@@ -243,38 +244,44 @@ def load_jobs(
     if table not in _JOB_FILES:
         msg = f"table={table!r} is unknown; choose from {', '.join(_JOB_FILES)}"
         raise ValueError(msg)
-    paths = [path for file in _JOB_FILES[table] if (path := _path(file, folder)) is not None]
-    found = [path for path in paths if path.is_file()]
-    if not found:
-        place = (
-            f"{paths[0]} does not exist"
-            if paths
-            else f"no folder with job postings is known: {FOLDER} is not set"
-        )
-        msg = f"{place}. {_JOBS}. A folder is named by folder=... or the environment variable {FOLDER}"
-        raise FileNotFoundError(msg)
-    read = pandas.read_csv if found[0].suffix == ".csv" else pandas.read_parquet
-    frame = read(found[0])
+    path = _job_file(table, folder)
+    frame = (pandas.read_csv if path.suffix == ".csv" else pandas.read_parquet)(path)
     needed = ("title", "fraudulent") if table == "titles" else ("title", "description", "fraudulent")
     missing = [name for name in needed if name not in frame]
     if missing:
-        msg = f"{found[0]} has no column {missing[0]!r}; it must have {', '.join(needed)}. {_JOBS}"
+        msg = f"{path} has no column {missing[0]!r}; it must have {', '.join(needed)}. {_JOBS}"
         raise ValueError(msg)
     words = [frame[name].fillna("").astype(str) for name in needed[:-1]]
     group = pandas.factorize(words[0] if len(words) == 1 else words[0] + "\n" + words[1])[0]
-    columns: dict[str, Any] = {}
-    if table != "titles":
-        columns |= {name: frame[name].to_numpy(dtype=float) for name in _FLAGS if name in frame}
-        for name in _CHOICES:
-            if name in frame:
-                levels = sorted(frame[name].dropna().unique())
-                columns |= {
-                    f"{name}={level}": (frame[name] == level).to_numpy(dtype=float) for level in levels
-                }
-                columns[f"{name} missing"] = frame[name].isna().to_numpy(dtype=float)
+    columns = {} if table == "titles" else _covariates(frame)
     covariates = np.column_stack(list(columns.values())) if columns else np.zeros((len(frame), 0))
     y = frame["fraudulent"].to_numpy(dtype=np.intp)
     return JobsData(words[-1].to_numpy(dtype=object), group, covariates, tuple(columns), y)
+
+
+def _job_file(table: str, folder: str | Path | None) -> Path:
+    """The first file that holds the table, or an error that says how to get it."""
+    paths = [path for file in _JOB_FILES[table] if (path := _path(file, folder)) is not None]
+    for path in paths:
+        if path.is_file():
+            return path
+    place = (
+        f"{paths[0]} does not exist"
+        if paths
+        else f"no folder with job postings is known: {FOLDER} is not set"
+    )
+    msg = f"{place}. {_JOBS}. {_NAMED}"
+    raise FileNotFoundError(msg)
+
+
+def _covariates(frame: Any) -> dict[str, Any]:
+    """Flags, and an indicator of each level of the choices and of its absence."""
+    columns = {name: frame[name].to_numpy(dtype=float) for name in _FLAGS if name in frame}
+    for name in [name for name in _CHOICES if name in frame]:
+        levels = sorted(frame[name].dropna().unique())
+        columns |= {f"{name}={level}": (frame[name] == level).to_numpy(dtype=float) for level in levels}
+        columns[f"{name} missing"] = frame[name].isna().to_numpy(dtype=float)
+    return columns
 
 
 def _path(file: str, folder: str | Path | None) -> Path | None:
@@ -285,7 +292,7 @@ def _path(file: str, folder: str | Path | None) -> Path | None:
 
 def _read(file: str, path: Path | None, names: tuple[str, ...], source: str) -> dict[str, Any]:
     """The named arrays of a file, or an error that says how to get it."""
-    remedy = f"{source}. A folder is named by folder=... or the environment variable {FOLDER}"
+    remedy = f"{source}. {_NAMED}"
     if path is None:
         msg = f"no folder with {file} is known: {FOLDER} is not set. {remedy}"
         raise FileNotFoundError(msg)

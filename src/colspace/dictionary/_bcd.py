@@ -15,10 +15,10 @@ from ._objective import (
     State,
     assemble,
     projections,
-    row_energy,
     transposed,
     value_and_gradient,
 )
+from ._products import row_energy
 from ._regions import Radius, Region, Regions
 from ._scaling import Whitener, column_means, curvature, whitener
 

@@ -9,7 +9,8 @@ import numpy as np
 from ._fit import plain_codes
 from ._lbfgs import minimise
 from ._losses import Array, one_hot
-from ._objective import Problem, State, codes_gradient, projections, square_lengths
+from ._objective import Problem, State, codes_gradient, projections
+from ._products import square_lengths
 
 _TOL = 1e-13
 _MAX_ITER = 2000

@@ -18,7 +18,6 @@ from ._objective import (
     Solution,
     State,
     best_codes,
-    check_nonnegative,
     gradient_of,
     projections,
     row_sums,
@@ -26,6 +25,7 @@ from ._objective import (
     value_of,
     without_codes,
 )
+from ._products import check_nonnegative
 from ._remote import code_sums
 from ._scaling import remote_scaling, scaling
 from ._start import leading_directions, nonnegative_factors, remote_factors

@@ -275,9 +275,7 @@ def gradient_step(
         if isfinite(norm):
             part = min(1.0, norm / max(float(np.sqrt(moved.square())), 1e-300))
         if isfinite(outside):
-            kept = min(
-                1.0, outside / max(float(np.hypot(np.linalg.norm(new), np.linalg.norm(level))), 1e-300)
-            )
+            kept = _share_of(outside, new, level)
             new, level = kept * new, kept * level
         left, right = (np.sqrt(part) * f for f in moved.factors(r))
         if problem.model == "filter":
@@ -304,6 +302,30 @@ def into_balls(problem: Problem, state: State, norm: float, outside: float) -> S
     return State(part * W, part * H, part * B, kept * G, kept * c)
 
 
+def _check_lifted(problem: Problem) -> None:
+    """Refuse terms that are no functions of the lifted matrix."""
+    if problem.apart:
+        msg = f"apart={problem.apart:g}: an atom's own share of the ridge is no function of the lifted matrix; use 0"
+        raise ValueError(msg)
+    if problem.l1 > 0:
+        msg = f"l1={problem.l1:g} on the codes is no function of the lifted matrix; use block coordinate descent"
+        raise ValueError(msg)
+
+
+def _first_step(
+    problem: Problem, known: Theory, step: float | None, bounded: bool
+) -> tuple[str, Metric | None, float]:
+    """How steps are found, in words, the lengths that they are measured in, and the first."""
+    if step is not None:
+        return "given step", None, step
+    if known.step is not None:
+        return f"step of the theorem: {known.why}", None, known.step
+    how = f"back-tracked step: {known.why}"
+    if not bounded and problem.xi > 0:
+        return how, even_metric(problem), 1.0 / (2.0 * problem.xi)
+    return how, None, 1.0 / known.L if isfinite(known.L) else 1.0
+
+
 def solve_lpgd(
     problem: Problem,
     start: State,
@@ -320,21 +342,10 @@ def solve_lpgd(
     The step is ``step``, or that of the theorem where it applies; otherwise it is back-tracked, in lengths that even out
     the curvatures (with bounds in plain ones). The reason says which. ``norm`` bounds the lifted matrix, ``outside`` G with the intercept.
     """
-    if problem.apart:
-        msg = f"apart={problem.apart:g}: an atom's own share of the ridge is no function of the lifted matrix; use 0"
-        raise ValueError(msg)
-    if problem.l1 > 0:
-        msg = f"l1={problem.l1:g} on the codes is no function of the lifted matrix; use block coordinate descent"
-        raise ValueError(msg)
+    _check_lifted(problem)
     known = theory(problem)
     fixed = step if step is not None else known.step
-    how = "given step" if step is not None else f"step of the theorem: {known.why}"
-    metric = None
-    length = fixed if fixed is not None else (1.0 / known.L if isfinite(known.L) else 1.0)
-    if fixed is None:
-        how = f"back-tracked step: {known.why}"
-        if not isfinite(min(norm, outside)) and problem.xi > 0:
-            metric, length = even_metric(problem), 1.0 / (2.0 * problem.xi)
+    how, metric, length = _first_step(problem, known, step, isfinite(min(norm, outside)))
     near = _SETTLED if fixed is not None else _NEAR
     state = into_balls(problem, start, norm, outside)
     xw = projections(problem, state.W)
@@ -347,10 +358,9 @@ def solve_lpgd(
                 new = take(length)
                 xw = projections(problem, new.W)
                 value = objective(problem, new, xw)
-            if (
-                fixed is not None
-                or value < history[-1] - _ENOUGH / length * distance(problem, state, new, metric) ** 2
-            ):
+            if fixed is not None:
+                break
+            if value < history[-1] - _ENOUGH / length * distance(problem, state, new, metric) ** 2:
                 break
             length /= 2.0
         else:
@@ -367,12 +377,10 @@ def solve_lpgd(
                 f"{known.L:.3g}. Remedies: a step below {2.0 / known.L:.2g}, or step=None"
             )
             raise ValueError(msg)
-        fall = history[-1] - value
-        state = new
+        fall, state = history[-1] - value, new
         history.append(value)
         tick()
         if abs(fall) <= tol * abs(value):
-            return Solution(
-                state, tuple(history), f"objective changed by less than tol={tol:g} of itself ({how})", True
-            )
+            why = f"objective changed by less than tol={tol:g} of itself ({how})"
+            return Solution(state, tuple(history), why, True)
     return Solution(state, tuple(history), f"max_iter={max_iter} reached ({how})", False)

@@ -24,7 +24,7 @@ from ..factor import eigh
 from ..moments import Additive
 from ._codes import nonnegative_codes
 from ._losses import Array, Logistic, Loss
-from ._products import backward, forward
+from ._products import backward, forward, row_energy
 
 Model = Literal["filter", "feature"]
 
@@ -173,40 +173,6 @@ def _weights(weight: Any, n: int, name: str) -> Array:
         msg = f"{name} {what}; it must be {n} finite numbers >= 0, one per row"
         raise ValueError(msg)
     return w
-
-
-class _Least(float):
-    """A number that keeps the smaller when added."""
-
-    def __add__(self, other: float) -> _Least:
-        return _Least(min(self, other))
-
-
-def _least(X: Any) -> _Least:
-    return _Least((X.data if sparse.issparse(X) else X).min(initial=0.0))
-
-
-def check_nonnegative(X: Any) -> None:
-    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
-    least = float(reduce_rows(_least, X) if is_dask(X) else _least(X))
-    if least < 0:
-        msg = (
-            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
-            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
-        )
-        raise ValueError(msg)
-
-
-def square_lengths(X: Any) -> Array:
-    """||x_i||^2 of some rows."""
-    if sparse.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-
-
-def row_energy(X: Any, weight: Array) -> Any:
-    """sum_i weight_i ||x_i||^2 of some rows."""
-    return weight @ square_lengths(X)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._rows import as_array
+from .._rows import as_array, is_dask, reduce_rows
 from ._losses import Array
 
 _FAR = 1e18  # beyond this, or its inverse, single precision may leave its range
@@ -15,9 +15,8 @@ _FAR = 1e18  # beyond this, or its inverse, single precision may leave its range
 
 def forward(X: Any, W: Array) -> Array:
     """X W (n x k): as (W'X')' in float64, where it takes two thirds of the time."""
-    X = (
-        X if sparse.issparse(X) else as_array(X)
-    )  # which would sort the entries of a sparse table, each time anew
+    if not sparse.issparse(X):  # whose entries would be sorted, each time anew
+        X = as_array(X)
     if X.dtype == np.float32:
         W, unit = _single(W)
         return unit * np.asarray(X @ W, dtype=np.float64)
@@ -54,6 +53,40 @@ def second_moment(X: Any, Y: Any, Z: Any, w: Array, v: Any) -> Array:
     X = X if root is None else root[:, None] * X
     if (
         X.dtype == np.float32 and X.size and max(X.max(), -X.min()) > 1e15
-    ):  # whose squares may leave single precision
+    ):  # squares may leave single precision
         X = X.astype(np.float64)
     return unit * np.asarray(X.T @ X, dtype=np.float64)
+
+
+class _Least(float):
+    """A number that keeps the smaller when added."""
+
+    def __add__(self, other: float) -> _Least:
+        return _Least(min(self, other))
+
+
+def _least(X: Any) -> _Least:
+    return _Least((X.data if sparse.issparse(X) else X).min(initial=0.0))
+
+
+def check_nonnegative(X: Any) -> None:
+    """Refuse negative entries, which nonnegative atoms and codes cannot rebuild."""
+    least = float(reduce_rows(_least, X) if is_dask(X) else _least(X))
+    if least < 0:
+        msg = (
+            f"Negative values in data (least {least:g}), which nonnegative atoms and codes cannot rebuild. "
+            "Remedies: shift X by its column minima (X - X.min(axis=0)), or drop the sign constraint (positive=False)"
+        )
+        raise ValueError(msg)
+
+
+def square_lengths(X: Any) -> Array:
+    """||x_i||^2 of some rows."""
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
+def row_energy(X: Any, weight: Array) -> Any:
+    """sum_i weight_i ||x_i||^2 of some rows."""
+    return weight @ square_lengths(X)

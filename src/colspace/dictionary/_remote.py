@@ -21,15 +21,13 @@ from ._descent import sweep
 from ._losses import Array, Loss
 from ._objective import (
     Problem,
-    check_nonnegative,
     inverse_gram,
     make_problem,
     over_rows,
     projections,
-    square_lengths,
     transposed,
 )
-from ._products import backward, forward
+from ._products import backward, check_nonnegative, forward, square_lengths
 from ._scaling import second_moments
 from ._tables import check_range, finite_rows, split_columns
 from ._units import Columns, sum_columns

@@ -85,16 +85,8 @@ class AtomsDisplay:
         found = dictionary_of(estimator, X)
         images = found.atoms.reshape(len(found.atoms), *_shape(image_shape, found.atoms.shape[1]))
         check_atoms(components, found.coefficients)
-        display = cls(
-            images,
-            found.coefficients,
-            found.targets,
-            found.against,
-            found.standardised,
-            components,
-            found.stability,
-        )
-        return display.plot(ax=ax, **kw)
+        said = found.coefficients, found.targets, found.against, found.standardised
+        return cls(images, *said, components, found.stability).plot(ax=ax, **kw)
 
     def frame(self) -> Any:
         """The coefficients as drawn: component, target, coefficient; a last column, stability, if it was measured."""
@@ -166,15 +158,8 @@ class AtomsDisplay:
         colours = class_colours(len(self.targets))
         handles = [Patch(color=c, label=plain(t)) for c, t in zip(colours, self.targets, strict=True)]
         across = min(len(handles), max(3, round(1.6 * figure.get_size_inches()[0])))
-        figure.legend(
-            handles=handles,
-            title=title,
-            frameon=False,
-            ncols=across,
-            loc="outside lower center",
-            handlelength=1.0,
-            columnspacing=1.2,
-        )
+        look = {"frameon": False, "ncols": across, "handlelength": 1.0, "columnspacing": 1.2}
+        figure.legend(handles=handles, title=title, loc="outside lower center", **look)
 
 
 def _shape(image_shape: tuple[int, int] | None, size: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._dictionary import atom_order, coefficient_title, dictionary_of, plain, shorten
-from ._style import COLOURS, grey, open_axes, pandas, pyplot, tidy
+from ._style import COLOURS, divided, grey, hang, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -130,9 +130,7 @@ class CoefficientsDisplay:
                 figure.legend(*handles, frameon=False, ncols=2, loc="outside upper right")
             else:
                 axes[0].legend(*handles, frameon=False)
-        self.ax_ = axes[0] if panels == 1 else np.array(axes, dtype=object)
-        self.figure_ = figure
-        return self
+        return hang(self, axes)
 
     def _label(self) -> str:
         """What the bars are, and for which class those to the left and to the right speak."""
@@ -143,12 +141,4 @@ class CoefficientsDisplay:
     def _panels(self, ax: Any, panels: int, bars: int) -> list[Any]:
         room = 0.07 * max(len(shorten(name, 40)) for name in self.names)
         size = (max(6.2, 4.0 + room, 2.0 + room + 1.5 * panels), float(np.clip(1.5 + 0.22 * bars, 2.6, 40.0)))
-        if panels == 1:
-            return [open_axes(ax, size)]
-        if ax is None:
-            _, axes = pyplot().subplots(
-                1, panels, figsize=size, layout="constrained", sharey=True, sharex=True
-            )
-            return list(axes)
-        ax.set_axis_off()
-        return list(ax.get_subplotspec().subgridspec(1, panels).subplots(sharey=True, sharex=True))
+        return list(divided(ax, (1, panels), size, sharex=True, sharey=True)[0])

@@ -23,10 +23,14 @@ def deviations(estimator: Any, X: Any = None) -> Array | None:
     """Standard deviations of the columns: those of X, else those that the estimator saw in fit, else None."""
     if X is None:
         return getattr(estimator, "scale_", None)
-    values = as_table(X).values
-    if sparse.issparse(values):
-        return np.sqrt(mean_variance_axis(values.astype(np.float64), axis=0)[1])
-    return np.std(np.asarray(values, dtype=np.float64), axis=0)
+    return spread(as_table(X).values)
+
+
+def spread(table: Any) -> Array:
+    """Standard deviations of the columns of an array or sparse matrix."""
+    if sparse.issparse(table) and table.shape[1]:
+        return np.sqrt(mean_variance_axis(sparse.csr_array(table).astype(np.float64), axis=0)[1])
+    return np.std(np.asarray(table, dtype=np.float64), axis=0) if table.shape[1] else np.zeros(0)
 
 
 def check_components(components: int | Sequence[int], available: int) -> tuple[int, ...]:

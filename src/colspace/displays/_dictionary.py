@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from .._containers import as_table
 from .._validation import feature_names
+from ._compute import spread
 from ._style import COLOURS, pyplot
 
 Array = NDArray[np.float64]
@@ -103,7 +103,7 @@ def _deviations(estimator: Any, X: Any) -> tuple[Array, Array]:
         seen = table[:, estimator.dictionary_columns_] @ np.asarray(estimator.components_).T
     else:
         seen = estimator.transform(X)
-    return np.std(np.asarray(seen), axis=0), _spread(table[:, estimator.covariate_columns_])
+    return np.std(np.asarray(seen), axis=0), spread(table[:, estimator.covariate_columns_])
 
 
 def _columns(estimator: Any, X: Any) -> Any:
@@ -113,14 +113,6 @@ def _columns(estimator: Any, X: Any) -> Any:
         msg = f"X has shape {table.shape}, but the estimator was fitted on {estimator.n_features_in_} columns; give the same"
         raise ValueError(msg)
     return table
-
-
-def _spread(table: Any) -> Array:
-    if not table.shape[1]:
-        return np.zeros(0)
-    if sparse.issparse(table):
-        return np.sqrt(mean_variance_axis(sparse.csr_array(table).astype(np.float64), axis=0)[1])
-    return np.std(table, axis=0)
 
 
 def reconstruction_error(estimator: Any, X: Any) -> float:

@@ -14,24 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._containers import absent
 from ..copula._codecs import column_index
-from ..copula._marginals import STEPPED
 from ..copula._predict import dense
 from ..copula._table import encode_table
-from ._style import open_axes, pyplot
+from ._style import divided, open_axes
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-__all__ = [
-    "LEVELS",
-    "STEPPED",
-    "HeldOut",
-    "chosen_columns",
-    "floats",
-    "gap_shares",
-    "held_out",
-    "open_panels",
-]
 
 LEVELS = ("ordinal", "binary", "nominal")  # drawn as bars
 
@@ -91,13 +79,8 @@ def open_panels(ax: Any, count: int, size: tuple[float, float], across: int = 3)
         return [open_axes(ax, size)]
     across = 2 if count == 4 else min(across, count)
     shape = (-(-count // across), across)
-    if ax is None:
-        figsize = (size[0] * 0.75 * shape[1], size[1] * 0.75 * shape[0])
-        _, panels = pyplot().subplots(*shape, figsize=figsize, layout="constrained", squeeze=False)
-    else:
-        ax.set_axis_off()
-        panels = ax.get_subplotspec().subgridspec(*shape).subplots(squeeze=False)
-    every = list(np.asarray(panels).ravel())
+    figsize = (size[0] * 0.75 * shape[1], size[1] * 0.75 * shape[0])
+    every = list(np.asarray(divided(ax, shape, figsize)).ravel())
     for spare in every[count:]:
         spare.set_axis_off()
     return every[:count]

@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..copula._marginals import STEPPED
 from ..metrics import coverage
-from ._gaps import STEPPED, chosen_columns, floats, held_out, open_panels
-from ._style import COLOURS, grey, ink, pandas, tidy
+from ._gaps import chosen_columns, floats, held_out, open_panels
+from ._style import COLOURS, grey, hang, ink, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -158,13 +159,9 @@ class ImputationDisplay:
             )
             handles, labels = panels[0].get_legend_handles_labels()
             (figure if ax is None else panels[0]).legend(handles, labels, frameon=False, ncols=2, **where)
-        if ax is None:
-            panels[
-                0
-            ].figure.draw_without_rendering()  # square panels settle in a second layout, when they are shown
-        self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
-        self.figure_ = panels[0].figure
-        return self
+        if ax is None:  # square panels settle in a second layout, when they are shown
+            panels[0].figure.draw_without_rendering()
+        return hang(self, panels)
 
     def _panel(self, ax: Any, name: Any, cells: NDArray[np.intp], most: int, kw: dict[str, Any]) -> None:
         shown = cells[np.linspace(0, len(cells) - 1, min(most, len(cells))).round().astype(np.intp)]

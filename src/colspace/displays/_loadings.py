@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..reduction._loadings import block_errors, block_loadings, largest
 from ._compute import check_block, check_components, deviations
-from ._style import COLOURS, grey, ink, pandas, pyplot, tidy
+from ._dictionary import shorten
+from ._style import COLOURS, divided, grey, hang, ink, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -116,21 +117,12 @@ class LoadingsDisplay:
                 if i == shape[0] - 1:
                     what = "loading times std" if self.standardised else "loading"
                     panel.set_xlabel(what if self.errors is None else f"{what}\n(lines: ± 2 standard errors)")
-        self.ax_ = panels[0, 0] if panels.size == 1 else panels
-        self.figure_ = panels[0, 0].figure
-        return self
+        return hang(self, panels)
 
     def _panels(self, ax: Any, shape: tuple[int, int]) -> NDArray[Any]:
         bars = max(min(self.n_features, len(L)) for L in self.loadings.values())
-        if ax is None:
-            size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.4)
-            _, panels = pyplot().subplots(*shape, figsize=size, layout="constrained", squeeze=False)
-            return np.asarray(panels)
-        if shape == (1, 1):
-            return np.array([[ax]], dtype=object)
-        ax.set_axis_off()
-        grid = ax.get_subplotspec().subgridspec(*shape)
-        return np.asarray(grid.subplots(squeeze=False))
+        size = (max(4.6, 3.7 * shape[1]), (1.1 + 0.21 * bars) * shape[0] + 0.4)
+        return np.asarray(divided(ax, shape, size))
 
     def _bars(self, panel: Any, block: str, k: int, kw: dict[str, Any]) -> None:
         loading = self.loadings[block][:, k]
@@ -149,7 +141,7 @@ class LoadingsDisplay:
         size = "small" if len(order) <= 20 else "x-small"
         panel.set_yticks(
             np.arange(len(order)),
-            [_short(self.names[block][i].removeprefix(f"{block}__")) for i in order],
+            [shorten(self.names[block][i].removeprefix(f"{block}__")) for i in order],
             fontsize=size,
         )
         panel.set_ylim(-0.6, max(len(order), 1) - 0.4)
@@ -158,7 +150,3 @@ class LoadingsDisplay:
         tidy(panel, grid="x")
         panel.tick_params(axis="y", length=0)
         panel.spines["left"].set_visible(False)
-
-
-def _short(name: str, limit: int = 28) -> str:
-    return name if len(name) <= limit else name[: limit - 1] + "…"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..copula._predict import dense
 from ..copula._table import encode_table, learn_layout
 from ._gaps import LEVELS, chosen_columns, floats, open_panels
-from ._style import COLOURS, legend_below, pandas, tidy
+from ._style import COLOURS, hang, legend_below, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -118,9 +118,7 @@ class MarginalDisplay:
             panel.set_title(f"{name} ({share:.0f} % filled)", fontsize="medium")
             tidy(panel, grid="y")
         legend_below(panels[0], ax is None)
-        self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
-        self.figure_ = panels[0].figure
-        return self
+        return hang(self, panels)
 
 
 def _style(style: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ._dictionary import shorten
 from ._gaps import gap_shares
 from ._style import COLOURS, ink, open_axes, pandas, pyplot, tidy
 
@@ -107,7 +108,7 @@ class MissingnessDisplay:
             y=1.2,
         )
         if named:
-            shorter = [name if len(name) <= 24 else name[:23] + "…" for name in self.names]
+            shorter = [shorten(name, 24) for name in self.names]
             wide = 0.07 * max(map(len, shorter)) * count > 0.7 * ax.figure.get_size_inches()[0]
             ax.set_xticks(np.arange(count), shorter, rotation=90 if wide else 0, fontsize="small")
             if count <= 40:

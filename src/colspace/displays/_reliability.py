@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._gaps import LEVELS, floats, held_out, open_panels
-from ._style import COLOURS, grey, legend_below, pandas, tidy
+from ._style import COLOURS, grey, hang, legend_below, pandas, tidy
 
 Array = NDArray[np.float64]
 
@@ -88,16 +88,9 @@ class ReliabilityDisplay:
             means = np.cumsum(error[order]) / np.arange(1, len(error) + 1)
             for percent in range(1, 101):
                 cells = max(1, round(len(error) * percent / 100))
-                rows.append(
-                    {
-                        "group": group,
-                        "percent": percent,
-                        "cells": cells,
-                        "error": float(means[cells - 1]),
-                        "reliability": float(self.reliability[group][order[cells - 1]]),
-                    }
-                )
-        return pandas().DataFrame(rows)
+                least = float(self.reliability[group][order[cells - 1]])
+                rows.append((group, percent, cells, float(means[cells - 1]), least))
+        return pandas().DataFrame(rows, columns=["group", "percent", "cells", "error", "reliability"])
 
     def plot(self, ax: Any = None, **kw: Any) -> Self:
         """Draw; ``kw`` goes to the lines."""
@@ -120,6 +113,4 @@ class ReliabilityDisplay:
             )
             tidy(panel)
         legend_below(panels[0], ax is None)
-        self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
-        self.figure_ = panels[0].figure
-        return self
+        return hang(self, panels)

@@ -32,6 +32,24 @@ def open_axes(ax: Any, figsize: tuple[float, float]) -> Any:
     return ax
 
 
+def divided(ax: Any, shape: tuple[int, int], figsize: tuple[float, float], **shared: Any) -> Any:
+    """An array of axes: of a new figure, or in the place of ``ax``."""
+    if ax is None:
+        return pyplot().subplots(*shape, figsize=figsize, layout="constrained", squeeze=False, **shared)[1]
+    if shape == (1, 1):
+        return np.array([[ax]], dtype=object)
+    ax.set_axis_off()
+    return ax.get_subplotspec().subgridspec(*shape).subplots(squeeze=False, **shared)
+
+
+def hang(display: Any, panels: Any) -> Any:
+    """The display with ``ax_``, one Axes or an array of them, and ``figure_``."""
+    several = np.asarray(panels, dtype=object)
+    display.ax_ = several.flat[0] if several.size == 1 else several
+    display.figure_ = several.flat[0].figure
+    return display
+
+
 def ink(share: float = 1.0) -> str:
     """The colour of text, ``share`` of it mixed with the background, so that pictures follow a dark style.
 

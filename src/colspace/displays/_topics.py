@@ -99,18 +99,8 @@ class TopicsDisplay:
             raise ValueError(msg)
         found = dictionary_of(estimator, X, names)
         check_atoms(components, found.coefficients)
-        display = cls(
-            found.atoms,
-            found.names,
-            found.coefficients,
-            found.targets,
-            found.against,
-            found.standardised,
-            n_words,
-            components,
-            found.stability,
-        )
-        return display.plot(ax=ax, **kw)
+        said = found.coefficients, found.targets, found.against, found.standardised
+        return cls(found.atoms, found.names, *said, n_words, components, found.stability).plot(ax=ax, **kw)
 
     def _leading(self, k: int) -> NDArray[np.intp]:
         weights = np.abs(self.atoms[k])
@@ -126,18 +116,11 @@ class TopicsDisplay:
         neutral = neutral_atoms(self.coefficients)
         for k in check_atoms(self.components, self.coefficients):
             best = int(self.coefficients[k].argmax())
+            target = "neutral" if neutral[k] else self.targets[best]
+            stable = () if self.stability is None else (float(self.stability[k]),)
             for rank, j in enumerate(self._leading(k)):
-                rows.append(
-                    {
-                        "component": int(k),
-                        "target": "neutral" if neutral[k] else self.targets[best],
-                        "coefficient": float(self.coefficients[k, best]),
-                        "rank": rank,
-                        "word": self.words[j],
-                        "weight": float(self.atoms[k, j]),
-                        **({} if self.stability is None else {"stability": float(self.stability[k])}),
-                    }
-                )
+                word = rank, self.words[j], float(self.atoms[k, j])
+                rows.append((int(k), target, float(self.coefficients[k, best]), *word, *stable))
         columns = ["component", "target", "coefficient", "rank", "word", "weight"]
         columns += [] if self.stability is None else ["stability"]
         return pandas().DataFrame(rows, columns=columns)

@@ -9,26 +9,14 @@ from ._core import Result
 
 #: Name -> module, imported when asked for.
 EXPERIMENTS: dict[str, str] = {
-    "jdr-fig1": "colspace.experiments.jdr_fig1",
-    "jdr-fig3": "colspace.experiments.jdr_fig3",
-    "jdr-fig5": "colspace.experiments.jdr_fig5",
-    "jdr-theory": "colspace.experiments.jdr_theory",
-    "stein-fig2": "colspace.experiments.stein_fig2",
-    "stein-s": "colspace.experiments.stein_s",
-    "stein-mnist": "colspace.experiments.stein_mnist",
-    "stein-patchseq": "colspace.experiments.stein_patchseq",
-    "stein-theory": "colspace.experiments.stein_theory",
-    "copula-synthetic": "colspace.experiments.copula_synthetic",
-    "copula-reliability": "colspace.experiments.copula_reliability",
-    "copula-rank": "colspace.experiments.copula_rank",
-    "copula-bounds": "colspace.experiments.copula_bounds",
-    "copula-ratings": "colspace.experiments.copula_ratings",
-    "sdl-convergence": "colspace.experiments.sdl_convergence",
-    "sdl-mnist": "colspace.experiments.sdl_mnist",
-    "sdl-jobs": "colspace.experiments.sdl_jobs",
-    "sdl-xray": "colspace.experiments.sdl_xray",
-    "sdl-estimation": "colspace.experiments.sdl_estimation",
-    "pairs-gene-disease": "colspace.experiments.pairs_gene_disease",
+    name: f"{__name__}.{name.replace('-', '_')}"
+    for name in (
+        *("jdr-fig1", "jdr-fig3", "jdr-fig5", "jdr-theory"),
+        *("stein-fig2", "stein-s", "stein-mnist", "stein-patchseq", "stein-theory"),
+        *("copula-synthetic", "copula-reliability", "copula-rank", "copula-bounds", "copula-ratings"),
+        *("sdl-convergence", "sdl-mnist", "sdl-jobs", "sdl-xray", "sdl-estimation"),
+        "pairs-gene-disease",
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Result", "describe", "run"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,12 @@ def imputation_error(name: str, complete: Array, filled: Array, mask: Any) -> fl
     return float(np.mean(np.abs(complete - filled)[mask]))
 
 
+def tables_of(repetitions: int, size: Mapping[str, int]) -> str:
+    """How much was run, in words; tables are of the published size where ``size`` says nothing else."""
+    n, p = size.get("n_samples", 500), size.get("n_features", 200)
+    return f"{repetitions} tables of {n} x {p} a setting"
+
+
 def to_levels(name: str, filled: Array, X: Array) -> Array:
     """Fills of ordinal columns rounded to levels within the observed range; continuous ones unchanged."""
     if name.startswith("continuous"):
@@ -50,13 +56,8 @@ def error_curve(
 
 
 def oracle(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) -> Array:
-    """g(E[z | observed]) under the true law."""
-    return truth.values(latent_mean(X, truth, rng=rng, sweeps=sweeps))
-
-
-def latent_mean(X: Array, truth: CopulaTruth, *, rng: Any = None, sweeps: int = 400) -> Array:
-    """W E[t | observed], for gaps E[z]: exact for continuous columns, by Gibbs sampling for levels."""
-    return latent_moments(X, truth, rng=rng, sweeps=sweeps)[0]
+    """g(E[z | observed]) under the true law: exact for continuous columns, by Gibbs sampling for levels."""
+    return truth.values(latent_moments(X, truth, rng=rng, sweeps=sweeps)[0])
 
 
 def latent_moments(

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .. import datasets
-from .._progress import track
+from .._progress import Advance, track
 from .._response import HeavyTailWarning
 from ..displays._style import COLOURS, MARKERS, pyplot, tidy
 from ..io._files import directory, write_picture, write_text
 from ..metrics import nsee
 from ..reduction import JointReduction
+from ._figures import below, log_axes, opened
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
@@ -137,6 +142,51 @@ def standard_error(values: Any) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
+def averaged(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Means of every key over repetitions, and their standard errors as ``<key>_se``."""
+    return spread_of(**{key: [one[key] for one in found] for key in found[0]})
+
+
+def spread_of(**columns: Any) -> dict[str, float]:
+    """Mean of each column, and its standard error as ``<key>_se``.
+
+    Examples
+    --------
+    >>> from colspace.experiments._core import spread_of
+    >>> spread_of(error=[1.0, 3.0])
+    {'error': 2.0, 'error_se': 1.0}
+    """
+    out = {}
+    for key, values in columns.items():
+        out[key], out[f"{key}_se"] = mean_and_se(values)
+    return out
+
+
+def cpu_seconds(work: Callable[[], Any], times: int = 1) -> float:
+    """CPU time of a piece of work, the best of several."""
+    best = np.inf
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+@contextmanager
+def unfinished() -> Iterator[None]:
+    """No warnings of solvers that a study stops after a set number of sweeps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+@contextmanager
+def working(total: int, name: str, progress: bool) -> Iterator[Advance]:
+    """A count of steps on one thread: products are small, and threads that wait for a busy core cost more than they save."""
+    with threadpool_limits(1), track(total, name, show=progress) as advance:
+        yield advance
+
+
 def slope_error(x: Any, y: Any, error: Any) -> float:
     """Standard error of `power_slope` from independent standard errors of y: that of log y is error / y.
 
@@ -188,8 +238,7 @@ def measure(
     """Every curve of every panel, with an independent child seed for each repetition of each point."""
     total = sum(len(panel.points) for panel in panels) * repetitions
     curves = []
-    # one thread: the products are small, and threads that wait for a busy core cost more than they save
-    with threadpool_limits(1), track(total, title, show=progress) as advance:
+    with working(total, title, progress) as advance:
         for panel, panel_seed in zip(panels, np.random.SeedSequence(rng).spawn(len(panels)), strict=True):
             found: dict[str, list[list[float]]] = {label: [] for label in panel.points[0].estimators}
             for point, seed in zip(panel.points, panel_seed.spawn(len(panel.points)), strict=True):
@@ -247,6 +296,12 @@ def summary_of(curves: Sequence[Curve]) -> list[Row]:
     ]
 
 
+def stated(row: Row) -> Row:
+    """What a row of a theory's table says, to be printed."""
+    value = f"{row['value']:.4g} ± {row['se']:.2g}"
+    return {"statement": row["check"], "model": row["model"], "value": value}
+
+
 def draw(
     title: str, panels: Sequence[Panel], curves: Sequence[Curve], columns: int, *, share: bool = False
 ) -> Any:
@@ -254,19 +309,9 @@ def draw(
 
     ``share`` gives all panels the same vertical axis.
     """
-    plt = pyplot()
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(3.7 * columns, 3.9 * rows + 0.4),
-        layout="constrained",
-        squeeze=False,
-        sharey=share,
-    )
-    figure.suptitle(title, fontsize="large")
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
+    lines = -(-len(panels) // columns)
+    size = (3.7 * columns, 3.9 * lines + 0.4)
+    figure, axes = opened(title, lines, columns, size, panels=len(panels), sharey=share)
     for place, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         for i, c in enumerate(curve for curve in curves if curve.panel == panel.title):
             _draw_curve(ax, c, COLOURS[i], MARKERS[i])
@@ -277,19 +322,8 @@ def draw(
         below(ax)
         tidy(ax)
     for ax, panel in zip(axes.flat, panels, strict=False):  # once the limits are known
-        _log_axes(ax, [point.x for point in panel.points])
+        log_axes(ax, [point.x for point in panel.points])
     return figure
-
-
-def below(ax: Any, fontsize: str = "x-small") -> None:
-    """The legend under the axis, away from the curves."""
-    ax.legend(frameon=False, fontsize=fontsize, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-
-
-def below_all(figure: Any, ax: Any) -> None:
-    """One legend for all axes, under them."""
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
 
 
 def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
@@ -299,25 +333,6 @@ def _draw_curve(ax: Any, c: Curve, colour: str, marker: str) -> None:
     if c.expected is not None:
         middle = np.exp(np.mean(np.log(c.x))), np.exp(np.mean(np.log(c.mean)))
         ax.plot(c.x, middle[1] * (c.x / middle[0]) ** c.expected, color=colour, linestyle=":", linewidth=1.2)
-
-
-def _log_axes(ax: Any, places: list[float]) -> None:
-    from matplotlib.ticker import NullLocator
-
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    step = -(-len(places) // 6)
-    ax.set_xticks(places[::step], [f"{p / 1000:g}k" if p >= 1000 else f"{p:g}" for p in places[::step]])
-    low, high = ax.get_ylim()
-    if high / low < 4:  # room for at least two labels
-        middle = np.sqrt(low * high)
-        low, high = min(low, middle / 2), max(high, middle * 2)
-    steps = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
-    ticks = [t for t in (s * 10.0**e for e in range(-6, 4) for s in steps) if low <= t <= high]
-    ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
-    ax.set_ylim(low, high)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(NullLocator())
 
 
 def finish(
@@ -333,12 +348,8 @@ def finish(
     notes: tuple[str, ...] = (),
 ) -> Result:
     """Gather the result; with ``out`` write ``<name>.csv`` and ``<name>.png`` there."""
-    rows = rows_of(curves)
-
-    def figure() -> Any:
-        return draw(title, panels, curves, columns, share=share)
-
-    return write(Result(name, title, rows, summary_of(curves), notes, figure, size=size), out)
+    figure = partial(draw, title, panels, curves, columns, share=share)
+    return write(Result(name, title, rows_of(curves), summary_of(curves), notes, figure, size=size), out)
 
 
 def write(result: Result, out: Path | None) -> Result:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, recall_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..displays._style import grey
-from ._core import mean_and_se
 
 Array = NDArray[np.float64]
 
@@ -37,14 +32,6 @@ def measures(y: Any, odds: Array, level: float = 0.0) -> dict[str, float]:
         "F": float(f1_score(y, predicted, zero_division=0.0)),
         "AUC": float(roc_auc_score(y, odds)),
     }
-
-
-def averaged(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means of every key over repetitions, and their standard errors as ``<key>_se``."""
-    out = {}
-    for key in found[0]:
-        out[key], out[f"{key}_se"] = mean_and_se([one[key] for one in found])
-    return out
 
 
 def squared_error(X: Any, rebuilt: Any) -> float:
@@ -70,14 +57,6 @@ def best_f_level(y: Any, odds: Array) -> float:
     hits = np.cumsum(np.asarray(y)[order])
     f = 2.0 * hits / (np.arange(1, len(order) + 1) + hits[-1])
     return float(odds[order][int(np.argmax(f))])
-
-
-@contextmanager
-def unfinished() -> Iterator[None]:
-    """No warnings of solvers that a study stops after a set number of sweeps."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
 
 
 def short(value: float) -> str:

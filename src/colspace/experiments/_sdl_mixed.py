@@ -19,8 +19,8 @@ from ..dictionary._codes import nonnegative_codes
 from ..dictionary._lbfgs import fit_coefficients, solve_eliminated, start_nmf
 from ..dictionary._losses import one_hot
 from ..dictionary._objective import make_problem
-from ._core import Row
-from ._sdl import averaged, cosine, logistic, measures, squared_error, unfinished
+from ._core import Row, averaged, unfinished
+from ._sdl import cosine, logistic, measures, squared_error
 from ._sdl_published import Published, published_filter, youden
 
 Array = NDArray[np.float64]

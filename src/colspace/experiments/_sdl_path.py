@@ -16,8 +16,8 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from ..datasets import JobsData
 from ..dictionary import SupervisedDictionaryClassifier
-from ._core import Row
-from ._sdl import averaged, measures, sparse_error, unfinished
+from ._core import Row, averaged, unfinished
+from ._sdl import measures, sparse_error
 from ._sdl_published import youden
 
 Array = NDArray[np.float64]
@@ -71,6 +71,16 @@ def words(train: Any) -> TfidfVectorizer:
     return TfidfVectorizer(max_features=WORDS, stop_words="english", dtype=np.float64).fit(train)
 
 
+def of_dictionary(model: Any, covariates: int) -> Fitted:
+    """A fitted dictionary of words, whose last columns are covariates."""
+
+    def error(A: Any) -> float:
+        codes = model.transform(sparse.hstack([A, np.zeros((A.shape[0], covariates))], format="csr"))
+        return sparse_error(A, codes, model.components_.T)
+
+    return Fitted(lambda A, B: model.decision_function(sparse.hstack([A, B], format="csr")), error, model)
+
+
 def at_xi(
     model: str, X: Any, Z: Array, y: Any, xi: float, *, topics: int, max_iter: int, seed: int
 ) -> Fitted:
@@ -94,11 +104,7 @@ def at_xi(
         warnings.filterwarnings("ignore", "solver='lpgd' is not sure", UserWarning)  # as in the paper
         fitted.fit(sparse.hstack([X, Z], format="csr"), y)
 
-    def error(A: Any) -> float:
-        codes = fitted.transform(sparse.hstack([A, np.zeros((A.shape[0], Z.shape[1]))], format="csr"))
-        return sparse_error(A, codes, fitted.components_.T)
-
-    return Fitted(lambda A, B: fitted.decision_function(sparse.hstack([A, B], format="csr")), error)
+    return of_dictionary(fitted, Z.shape[1])
 
 
 def path_rows(

@@ -7,7 +7,6 @@ of the rows, and 200 sweeps end the run wherever it is.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 from sklearn.utils.extmath import randomized_svd
 
 from ..dictionary._codes import nonnegative_codes
+from ._core import unfinished
 
 Array = NDArray[np.float64]
 
@@ -30,31 +29,39 @@ _TENTH = 10
 
 @dataclass(frozen=True)
 class Published:
-    """Atoms W (p x r), coefficients and intercept, and the model they are of."""
+    """Atoms W (p x r), coefficients and intercept, and the model they are of; rows are divided by ``scale`` first.
+
+    Codes are nonnegative, or ``free``, by least squares.
+    """
 
     W: Array
     coef: Array
     intercept: float
     model: str
+    scale: float = 1.0
+    free: bool = False
 
     def codes(self, X: Array) -> Array:
-        """Nonnegative least squares."""
+        """Of rows, without their labels."""
+        X = X / self.scale
+        if self.free:
+            return np.asarray(np.linalg.lstsq(self.W, X.T, rcond=None)[0].T, dtype=np.float64)
         return nonnegative_codes(X @ self.W, self.W.T @ self.W)[0]
 
     def activation(self, X: Array) -> Array:
-        """Log odds of rows: seen through the atoms, or of codes made without labels."""
-        source = X @ self.W if self.model == "filter" else self.codes(X)
+        """Log odds of rows: seen through the atoms, or of their codes."""
+        source = X / self.scale @ self.W if self.model == "filter" else self.codes(X)
         return source @ self.coef + self.intercept
 
     def relative_error(self, X: Array) -> float:
         """||X - HW'|| / ||X||."""
-        return float(np.linalg.norm(X - self.codes(X) @ self.W.T) / np.linalg.norm(X))
+        rows = X / self.scale
+        return float(np.linalg.norm(rows - self.codes(X) @ self.W.T) / np.linalg.norm(rows))
 
 
 def quick_logistic(X: Array, y: Array) -> tuple[Array, float]:
     """scikit-learn's default, stopped at 100 iterations whether it converged or not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished():
         fit = LogisticRegression().fit(X, y)
     return fit.coef_[0], float(fit.intercept_[0])
 
@@ -146,35 +153,9 @@ def youden(y: Any, score: Array) -> float:
     return float(thresholds[np.argmax(true - false)])
 
 
-@dataclass(frozen=True)
-class Lifted:
-    """A fit in the lifted space: atoms of free sign, codes by least squares; rows are divided by ``scale`` first."""
-
-    W: Array
-    coef: Array
-    intercept: float
-    model: str
-    scale: float
-
-    def codes(self, X: Array) -> Array:
-        """Least squares."""
-        return np.asarray(np.linalg.lstsq(self.W, (X / self.scale).T, rcond=None)[0].T, dtype=np.float64)
-
-    def activation(self, X: Array) -> Array:
-        """Log odds of rows."""
-        source = X / self.scale @ self.W if self.model == "filter" else self.codes(X)
-        return source @ self.coef + self.intercept
-
-    def relative_error(self, X: Array) -> float:
-        """||X - HW'|| / ||X||."""
-        return float(
-            np.linalg.norm(X / self.scale - self.codes(X) @ self.W.T) / np.linalg.norm(X / self.scale)
-        )
-
-
 def published_convex(
     X: Array, y: Array, xi: float, r: int, rng: np.random.Generator, model: str, step: float = 0.01
-) -> Lifted:
+) -> Published:
     """Algorithms 1 and 2 with a fixed step, no ridge, and X divided by 10 (filter) or 500 (feature)."""
     scale = 10.0 if model == "filter" else 500.0
     X = X / scale
@@ -195,5 +176,5 @@ def published_convex(
     root = np.sqrt(values)
     left, right = U * root, Vt.T * root
     if model == "filter":
-        return Lifted(right, left[0], c, model, scale)
-    return Lifted(right[1:], right[0], c, model, scale)
+        return Published(right, left[0], c, model, scale, free=True)
+    return Published(right[1:], right[0], c, model, scale, free=True)

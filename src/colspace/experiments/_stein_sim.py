@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -13,17 +14,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats.mstats import mjci
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from .._response import HeavyTailWarning
 from ..datasets import make_multiple_response
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import ink, tidy
 from ..metrics import procrustes_distance
 from ..reduction import ReducedRank, SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, StudentScore
 from ._claims import read_paper
-from ._core import Result, Row, _log_axes, below, power_slope, slope_error, standard_error, write
+from ._core import Result, Row, power_slope, slope_error, standard_error, working, write
+from ._figures import below, columns_of, log_axes, look, opened
+from ._stein_network import Networks, network_directions
 
 Array = NDArray[np.float64]
 Law = Literal["gaussian", "hyperbolic", "student"]
@@ -36,10 +37,7 @@ LAWS: tuple[Law, ...] = ("gaussian", "hyperbolic", "student")
 LINKS: tuple[Links, ...] = ("linear", "cyclic", "random")
 RATE: float = PAPER["rates"]["rows"]
 FIRST, SECOND, NETWORK, LINEAR = "first order", "second order", "network", "reduced-rank regression"
-HIDDEN: int = PAPER["network"]["hidden"]
-EPOCHS: int = PAPER["network"]["epochs"]
 MANY = 9  # panels; more share one legend
-BATCHES = round(1 / PAPER["network"]["batch_share"])
 
 
 @dataclass(frozen=True)
@@ -127,65 +125,6 @@ def distances(setting: Setting, n: int, seed: Any) -> dict[str, float]:
         }
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch on one thread for a while: small networks are slower on several."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def network_directions(X: Array, Y: Array, rank: int, seed: int, epochs: int) -> Array:
-    """The paper's network y = O' relu(A' relu(B'x)) on many data sets of one shape at once: B of each, orthonormal.
-
-    Adam and the start of its weights have PyTorch's default parameters.
-
-    Parameters
-    ----------
-    X, Y : arrays (data sets, n, p) and (data sets, n, q).
-    """
-    import torch
-
-    tables, n, p = X.shape
-    source = torch.Generator().manual_seed(seed)
-    shapes = ((p, rank), (rank, HIDDEN), (HIDDEN, Y.shape[2]))
-    weights = [
-        ((2 * torch.rand(tables, *shape, generator=source) - 1) / shape[0] ** 0.5).requires_grad_()
-        for shape in shapes
-    ]
-    x, y = (torch.tensor(A, dtype=torch.float32) for A in (X, Y))
-    optimiser = torch.optim.Adam(weights, fused=True)
-    with one_thread():
-        for _ in range(epochs):
-            for rows in torch.randperm(n, generator=source).split(-(-n // BATCHES)):
-                fitted = ((x[:, rows] @ weights[0]).relu() @ weights[1]).relu() @ weights[2]
-                optimiser.zero_grad()
-                (((fitted - y[:, rows]) ** 2).sum() / len(rows)).backward()
-                optimiser.step()
-    bases: Array = np.linalg.qr(weights[0].detach().double().numpy())[0]
-    return bases
-
-
-@dataclass(frozen=True)
-class Networks:
-    """How much the network is trained: on the first repetitions, with these numbers of rows, for so many epochs."""
-
-    repetitions: int
-    rows: tuple[int, ...]
-    epochs: int = EPOCHS
-
-    def note(self) -> str:
-        """In words."""
-        if not self.repetitions:
-            return "Without torch (pip install torch) the network is left out."
-        return f"The network is trained on the first {self.repetitions} repetitions, {self.epochs} epochs."
-
-
 def network_distances(
     settings: Sequence[Setting], n: int, seeds: Sequence[Sequence[Any]], epochs: int
 ) -> Array:
@@ -258,7 +197,7 @@ def measure(
     )
     total = len(settings) * len(rows) * repetitions + len(trained)
     found: dict[tuple[Setting, str], list[Any]] = {}
-    with threadpool_limits(1), track(total, title, show=progress) as advance:
+    with working(total, title, progress) as advance:
         for setting, panel in zip(settings, seeds, strict=True):
             for n, children in zip(rows, panel, strict=True):
                 here: dict[str, list[float]] = {}
@@ -288,32 +227,19 @@ def measure(
 
 def draw(title: str, settings: Sequence[Setting], rows: Sequence[Row], columns: int) -> Any:
     """Log-log figure, one Axes per panel, medians with quartiles, the theorems' rate dotted; rates in the legends of few panels."""
-    plt = pyplot()
     few = len(settings) <= MANY
     height, width = (3.9, 3.7) if few else (2.4, 2.7)
     lines = -(-len(settings) // columns)
-    figure, axes = plt.subplots(
-        lines,
-        columns,
-        figsize=(width * columns, height * lines + 0.6),
-        layout="constrained",
-        squeeze=False,
-    )
-    figure.suptitle(title, fontsize="large")
+    size = width * columns, height * lines + 0.6
+    figure, axes = opened(title, lines, columns, size, panels=len(settings))
     names = list(dict.fromkeys(row["method"] for row in reversed(rows)))  # links with all methods come last
     shown: dict[str, Any] = {}
-    for ax in axes.flat[len(settings) :]:
-        ax.set_axis_off()
     for place, (ax, setting) in enumerate(zip(axes.flat, settings, strict=False)):
-        here = [
-            row
-            for row in rows
-            if (row["law"], row["links"], row["p"]) == (setting.law, setting.links, setting.width)
-        ]
+        panel = setting.law, setting.links, setting.width
+        here = [row for row in rows if (row["law"], row["links"], row["p"]) == panel]
         for name in dict.fromkeys(row["method"] for row in here):
-            shown |= _draw_line(
-                ax, names.index(name), [row for row in here if row["method"] == name], rates=few
-            )
+            mine = [row for row in here if row["method"] == name]
+            shown |= _draw_line(ax, names.index(name), mine, rates=few)
         ax.set_title(setting.title, fontsize="medium" if few else "small")
         if few or place >= len(settings) - columns:
             ax.set_xlabel("rows n")
@@ -323,7 +249,7 @@ def draw(title: str, settings: Sequence[Setting], rows: Sequence[Row], columns: 
             below(ax, "xx-small")
         tidy(ax)
         places = sorted({float(row["n"]) for row in here})
-        _log_axes(ax, places if few or len(places) < 4 else places[::2])
+        log_axes(ax, places if few or len(places) < 4 else places[::2])
     if not few:
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, frameon=False)
     return figure
@@ -332,16 +258,15 @@ def draw(title: str, settings: Sequence[Setting], rows: Sequence[Row], columns: 
 def _draw_line(ax: Any, i: int, rows: Sequence[Row], *, rates: bool) -> dict[str, Any]:
     """One method of a panel; label -> what is drawn."""
     name, rate = rows[0]["method"], rows[0]["rate"]
-    n = np.array([row["n"] for row in rows], dtype=float)
-    low, middle, high = (
-        np.array([row[key] for row in rows]) for key in ("lower_quartile", "median", "upper_quartile")
-    )
-    style = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "linewidth": 1.3, "capsize": 2}
+    found_in = columns_of(rows, "n", "lower_quartile", "median", "upper_quartile")
+    n, low, middle, high = (np.array(values, dtype=float) for values in found_in)
     label = f"{name}: {rate:+.2f}" if rates and len(n) > 1 else name
-    found = {label: ax.errorbar(n, middle, yerr=[middle - low, high - middle], label=label, **style)}
+    found = {
+        label: ax.errorbar(n, middle, yerr=[middle - low, high - middle], label=label, capsize=2, **look(i))
+    }
     if name == f"{FIRST}, default":
         label = f"rate {RATE:+.2f}"
-        (found[label],) = ax.plot(n, middle[-1] * (n / n[-1]) ** RATE, "k:", linewidth=1.2, label=label)
+        (found[label],) = ax.plot(n, middle[-1] * (n / n[-1]) ** RATE, ":", color=ink(), label=label)
     return found
 
 
@@ -387,6 +312,30 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
     return found
 
 
+def study(
+    name: str,
+    title: str,
+    settings: Sequence[Setting],
+    rows: Sequence[int],
+    repetitions: int,
+    networks: Networks,
+    notes: tuple[str, ...],
+    *,
+    columns: int,
+    rng: int,
+    out: Path | None,
+    progress: bool,
+) -> Result:
+    """Measure all panels and gather the result; networks are trained where torch is installed."""
+    if find_spec("torch") is None:
+        networks = Networks(0, ())
+    lines = measure(settings, rows, repetitions, rng, title=name, progress=progress, networks=networks)
+    size = (
+        f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
+    )
+    return finish(name, title, settings, lines, columns, out, (*notes, networks.note()), size)
+
+
 def finish(
     name: str,
     title: str,
@@ -412,8 +361,5 @@ def finish(
         }
         for line in lines
     ]
-
-    def figure() -> Any:
-        return draw(title, settings, rows, columns)
-
+    figure = partial(draw, title, settings, rows, columns)
     return write(Result(name, title, rows, summary, notes, figure, size=size), out)

@@ -16,15 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import truncnorm
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..copula import error_bound
 from ..copula._truncated import truncated_moments
 from ..datasets import CopulaTruth, make_copula
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import ink, tidy
 from ._copula_sim import Array, latent_moments
-from ._core import Result, Row, _log_axes, mean_and_se, power_slope, write
+from ._core import Result, Row, mean_and_se, power_slope, working, write
+from ._figures import below, line_of, log_axes, opened
 
 NAME = "copula-bounds"
 REPETITIONS = {True: 3, False: 10}
@@ -164,7 +163,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     def add(statement: str, case: str, x: float, value: float) -> None:
         found.setdefault((statement, case, x), []).append(value)
 
-    with threadpool_limits(1), track(repetitions, NAME, show=progress) as advance:
+    with working(repetitions, NAME, progress) as advance:
         for child in np.random.SeedSequence(rng).spawn(repetitions):
             seeds = child.spawn(6 + len(OBSERVED[quick]))
             add("Theorem 1", "g = identity", 0.95, interval_coverage("identity", size, seeds[0]))
@@ -216,15 +215,12 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
 
 def draw(title: str, rows: list[Row]) -> Any:
     """Level bounds, tails, and the excess of Corollary 1 with the promised power."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, grid = opened(title, 1, 3, (12, 4.2))
+    axes = grid[0]
 
     def lines(ax: Any, chosen: Mapping[str, list[Row]]) -> None:
         for i, (label, here) in enumerate(chosen.items()):
-            here = sorted(here, key=lambda row: row["x"])
-            x, y, e = ([row[key] for row in here] for key in ("x", "value", "se"))
-            ax.errorbar(x, y, yerr=e, marker=MARKERS[i], color=COLOURS[i], markersize=4, label=label)
+            line_of(ax, sorted(here, key=lambda row: row["x"]), "x", "value", "se", i, label=label)
         tidy(ax)
 
     def of(statement: str, case: str | None = None) -> list[Row]:
@@ -237,15 +233,15 @@ def draw(title: str, rows: list[Row]) -> Any:
     axes[1].set_title("share over the bound less exp(-t)", fontsize="medium")
     axes[1].set_xlabel("t")
     for ax in axes[:2]:
-        ax.axhline(0.0, color="k", linewidth=1, linestyle=":")
+        ax.axhline(0.0, color=ink(), linewidth=1, linestyle=":")
     excess = of("Corollary 1", "excess")
     lines(axes[2], {"1 - 1/|O| quantile of MSE / s2, less 1": excess})
     x = np.array([row["x"] for row in excess])
     root = np.sqrt(np.log(x) / x)
-    axes[2].plot(x, root * excess[0]["value"] / root[0], "k:", label="sqrt(log |O| / |O|)")
-    _log_axes(axes[2], list(x))
+    axes[2].plot(x, root * excess[0]["value"] / root[0], ":", color=ink(), label="sqrt(log |O| / |O|)")
+    log_axes(axes[2], list(x))
     axes[2].set_title("Corollary 1", fontsize="medium")
     axes[2].set_xlabel("|O|")
     for ax in axes:
-        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+        below(ax, gap=0.16, columns=3)
     return figure

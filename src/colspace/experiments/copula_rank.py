@@ -10,21 +10,26 @@ it, and ``finer`` what a path of twenty penalties gains over nine.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._copula_sim import ALPHAS, imputation_error, observed_cells, ppca, soft_impute_path, to_levels
-from ._core import Result, Row, mean_and_se, write
+from ..displays._style import ink, tidy
+from ._copula_sim import (
+    ALPHAS,
+    imputation_error,
+    observed_cells,
+    ppca,
+    soft_impute_path,
+    tables_of,
+    to_levels,
+)
+from ._core import Result, Row, mean_and_se, spread_of, unfinished, working, write
+from ._figures import line_of, opened
 
 NAME = "copula-rank"
 REPETITIONS = {True: 2, False: 4}
@@ -90,22 +95,14 @@ def curve_row(name: str, method: str, line: Mapping[float, Sequence[float]], fin
         found["finer"] = errors.min(axis=0) - np.asarray(finer)
     error, se = mean_and_se(errors[best])
     row: Row = {**EMPTY, "setting": name, "method": method, "what": "curve", "parameter": places[best]}
-    row |= {"error": error, "se": se, "repetitions": errors.shape[1]}
-    for key, values in found.items():
-        row[key], row[f"{key}_se"] = mean_and_se(values)
-    return row
+    return {**row, "error": error, "se": se, "repetitions": errors.shape[1], **spread_of(**found)}
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure every curve; two small tables and every fourth rank when quick, else ten and every rank."""
     repetitions, rows, summary = REPETITIONS[quick], list[Row](), list[Row]()
     seeds = np.random.SeedSequence(rng).spawn(len(COPULA_SETTINGS))
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-        track(len(COPULA_SETTINGS) * repetitions, NAME, show=progress) as advance,
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished(), working(len(COPULA_SETTINGS) * repetitions, NAME, progress) as advance:
         for name, seed in zip(COPULA_SETTINGS, seeds, strict=True):
             found: dict[tuple[str, float], list[float]] = {}
             for child in seed.spawn(repetitions):
@@ -135,16 +132,13 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
             text = f"{alone['error']:.4f} ± {alone['se']:.4f}"
             summary.append({"setting": name, "method": AUTO, "errors": "", "best": text, "at": ""})
     title = "Paper 003, Fig. 2: error over the rank or the penalty"
-    n, p = (SIZE[quick].get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
-    size = f"{repetitions} tables of {n} x {p} a setting, every {STEP[quick]}. rank"
+    size = f"{tables_of(repetitions, SIZE[quick])}, every {STEP[quick]}. rank"
     return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One panel a setting: methods over the rank below, soft-impute over its penalty above."""
-    plt = pyplot()
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.8), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 2, 3, (11, 6.8))
     handles: list[Any] = []
     points = [row for row in rows if row["what"] == "point"]
     for ax, name in zip(axes.T.flat, COPULA_SETTINGS, strict=False):
@@ -153,18 +147,9 @@ def draw(title: str, rows: list[Row]) -> Any:
         for i, method in enumerate((OURS, PAPER, PPCA, SOFT)):
             here = [row for row in points if row["setting"] == name and row["method"] == method]
             axis = above if method == SOFT else ax
-            line = axis.errorbar(
-                [row["parameter"] for row in here],
-                [row["error"] for row in here],
-                yerr=[row["se"] for row in here],
-                color=COLOURS[i],
-                marker=MARKERS[i],
-                markersize=4,
-                label=method,
-            )
-            handles.append(line)
+            handles.append(line_of(axis, here, "parameter", "error", "se", i, label=method))
         auto = next(row["error"] for row in points if row["setting"] == name and row["method"] == AUTO)
-        handles.append(ax.axhline(auto, color="k", linestyle=":", linewidth=1.2, label=AUTO))
+        handles.append(ax.axhline(auto, color=ink(), linestyle=":", linewidth=1.2, label=AUTO))
         best = min(row["error"] for row in points if row["setting"] == name and row["method"] == SOFT)
         low = min(row["error"] for row in points if row["setting"] == name)
         ax.set_ylim(low - 0.15 * (best - low), best + 1.2 * (best - low))

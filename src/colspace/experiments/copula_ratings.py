@@ -10,23 +10,21 @@ is that of the value before it is rounded (the conditional mean).
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..copula import CopulaImputer
 from ..datasets import RatingsData, load_ratings, make_ratings
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, ink, tidy
 from ._claims import numbers, read_paper
 from ._copula_sim import Array, soft_impute_path
-from ._core import Result, Row, mean_and_se, write
+from ._core import Result, Row, spread_of, unfinished, working, write
+from ._figures import opened
 
 NAME = "copula-ratings"
 REPETITIONS = {True: 2, False: 5}
@@ -93,30 +91,24 @@ def nearest(levels: Array, value: Array) -> Array:
     return levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, value)]
 
 
+def at_hand(size: tuple[int, int]) -> tuple[csr_array | None, tuple[str, ...]]:
+    """The user's ratings, or None where they are to be generated, and remarks."""
+    last = "Errors are those of imputed levels; seconds are CPU time on one thread."
+    try:
+        X = load_ratings()
+    except FileNotFoundError as error:
+        made = f"Ratings are generated ({size[0]} x {size[1]}, 6.4 % observed): {error}"
+        apart = "Published errors are those of MovieLens 1M and cannot be compared with generated ratings."
+        return None, (made, apart, last)
+    return X, (f"MovieLens, {X.shape[0]} users x {X.shape[1]} items, {X.nnz} ratings.", last)
+
+
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure every method; one split when quick, five otherwise."""
-    repetitions, notes = REPETITIONS[quick], list[str]()
-    ratings: csr_array | None
-    try:
-        ratings = load_ratings()
-        notes.append(
-            f"MovieLens, {ratings.shape[0]} users x {ratings.shape[1]} items, {ratings.nnz} ratings."
-        )
-    except FileNotFoundError as error:
-        ratings = None
-        users, items = SIZE[quick]
-        notes += [
-            f"Ratings are generated ({users} x {items}, 6.4 % observed): {error}",
-            "Published errors are those of MovieLens 1M and cannot be compared with generated ratings.",
-        ]
-    notes.append("Errors are those of imputed levels; seconds are CPU time on one thread.")
+    repetitions = REPETITIONS[quick]
+    ratings, notes = at_hand(SIZE[quick])
     found: dict[str, list[tuple[float, ...]]] = {}
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-        track(repetitions, NAME, show=progress) as advance,
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished(), working(repetitions, NAME, progress) as advance:
         for child in np.random.SeedSequence(rng).spawn(repetitions):
             generator = np.random.default_rng(child)
             data = make_ratings(*SIZE[quick], rng=generator) if ratings is None else split(ratings, generator)
@@ -126,11 +118,10 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     rows: list[Row] = []
     paper = read_paper("003")
     for name, values in found.items():
-        row: Row = {"method": name, "repetitions": repetitions}
-        for key, column in zip(
-            ("mae", "rmse", "rmse_mean", "seconds"), zip(*values, strict=True), strict=True
-        ):
-            row[key], row[f"{key}_se"] = mean_and_se(column)
+        measured_of = dict(
+            zip(("mae", "rmse", "rmse_mean", "seconds"), zip(*values, strict=True), strict=True)
+        )
+        row: Row = {"method": name, "repetitions": repetitions, **spread_of(**measured_of)}
         row["minutes"], row["minutes_se"] = row["seconds"] / 60, row["seconds_se"] / 60
         for key in ("mae", "rmse", "minutes"):
             row[f"published_{key}"] = numbers(paper, NAME, key, "method").get((name,))
@@ -152,34 +143,23 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     ]
     title = f"Paper 003, Table 3: held-out {'generated ' if ratings is None else ''}ratings"
     users, items = SIZE[quick] if ratings is None else ratings.shape
-
-    def figure() -> Any:
-        return draw(title, rows, comparable=ratings is not None)
-
+    figure = partial(draw, title, rows, comparable=ratings is not None)
     size = f"{repetitions} splits of {users} x {items} ratings"
-    result = Result(NAME, title, rows, summary, tuple(notes), figure, size=size, stand_in=ratings is None)
+    result = Result(NAME, title, rows, summary, notes, figure, size=size, stand_in=ratings is None)
     return write(result, out)
 
 
 def draw(title: str, rows: list[Row], *, comparable: bool) -> Any:
     """Both errors of every method, the published ones beside if the data are the published ones."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), layout="constrained", sharey=True)
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 1, 2, (9, 2.8), sharey=True)
+    axes = axes[0]
     for ax, key in zip(axes, ("mae", "rmse"), strict=True):
         for i, row in enumerate(rows):
-            ax.errorbar(
-                row[key],
-                i,
-                xerr=row[f"{key}_se"],
-                fmt=MARKERS[0],
-                color=COLOURS[0],
-                label="here" if i == 0 else None,
-            )
+            style = {"fmt": MARKERS[0], "color": COLOURS[0], "label": "here" if i == 0 else None}
+            ax.errorbar(row[key], i, xerr=row[f"{key}_se"], **style)
             if row[f"published_{key}"] is not None and comparable:
-                ax.plot(
-                    row[f"published_{key}"], i, "kx", label="published" if row["method"] == PAPER else None
-                )
+                label = "published" if row["method"] == PAPER else None
+                ax.plot(row[f"published_{key}"], i, "x", color=ink(), label=label)
         ax.set_yticks(range(len(rows)), [row["method"] for row in rows])
         ax.set_xlabel(key.upper())
         tidy(ax)

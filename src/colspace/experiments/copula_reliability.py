@@ -9,23 +9,20 @@ low-rank continuous columns.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..copula import CopulaImputer
 from ..copula._predict import gaps
 from ..datasets import COPULA_SETTINGS, make_copula
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import ink, tidy
 from ._claims import numbers, read_paper
-from ._copula_sim import Array, error_curve
-from ._core import Result, Row, mean_and_se, write
+from ._copula_sim import Array, error_curve, tables_of
+from ._core import Result, Row, mean_and_se, spread_of, unfinished, working, write
+from ._figures import below, columns_of, line_of, opened
 
 NAME = "copula-reliability"
 REPETITIONS = {True: 2, False: 5}
@@ -81,18 +78,24 @@ def curve(method: str, name: str, arguments: Mapping[str, Any], seed: Any) -> li
     return error_curve(name, complete, np.asarray(model.transform(X)), reliability, np.isnan(X), SHARES)
 
 
+def curve_rows(method: str, name: str, errors: Array, known: Mapping[Any, float]) -> list[Row]:
+    """A row for each share of the cells; ``errors`` is tables x `SHARES`."""
+    rows: list[Row] = []
+    for i, share in enumerate(SHARES):
+        error, se = mean_and_se(errors[:, i])
+        row: Row = {"method": method, "setting": name, "share": share, "error": error, "se": se}
+        row |= spread_of(ratio=errors[:, i] / errors[:, 0])
+        rows.append({**row, "authors": known.get((method, name, share)), "repetitions": len(errors)})
+    return rows
+
+
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure every curve; two tables each when quick, five otherwise."""
     repetitions, rows, summary = REPETITIONS[quick], list[Row](), list[Row]()
     every = settings()
     known = numbers(read_paper("003"), NAME, "error", "method", "setting", "share")
     seeds = np.random.SeedSequence(rng).spawn(len(every))
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-        track(len(every) * repetitions * len(METHODS), NAME, show=progress) as advance,
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished(), working(len(every) * repetitions * len(METHODS), NAME, progress) as advance:
         for (name, arguments), seed in zip(every.items(), seeds, strict=True):
             children = seed.spawn(repetitions)
             for method in METHODS:
@@ -100,86 +103,40 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
                 for child in children:
                     found.append(curve(method, name, arguments, child))
                     advance()
-                errors = np.array(found)
-                for i, share in enumerate(SHARES):
-                    error, se = mean_and_se(errors[:, i])
-                    ratio, ratio_se = mean_and_se(errors[:, i] / errors[:, 0])
-                    rows.append(
-                        {
-                            "method": method,
-                            "setting": name,
-                            "share": share,
-                            "error": error,
-                            "se": se,
-                            "ratio": ratio,
-                            "ratio_se": ratio_se,
-                            "authors": known.get((method, name, share)),
-                            "repetitions": repetitions,
-                        }
-                    )
-                at = [rows[len(rows) - len(SHARES) + SHARES.index(share)] for share in AUTHORS_AT]
-                summary.append(
-                    {
-                        "setting": name,
-                        "method": method,
-                        "error at 100, 50, 25, 10, 1 %": " ".join(f"{row['error']:.3f}" for row in at),
-                        "authors": " ".join(
-                            f"{row['authors']:.3f}" for row in at if row["authors"] is not None
-                        ),
-                    }
-                )
+                here = curve_rows(method, name, np.array(found), known)
+                rows += here
+                at = [here[SHARES.index(share)] for share in AUTHORS_AT]
+                theirs = [row["authors"] for row in at if row["authors"] is not None]
+                line = {"setting": name, "method": method}
+                line["error at 100, 50, 25, 10, 1 %"] = " ".join(f"{row['error']:.3f}" for row in at)
+                summary.append({**line, "authors": " ".join(f"{error:.3f}" for error in theirs)})
     shape = {(row["method"], row["share"]): row for row in rows if row["setting"] == LOW_RANK}
     for row in rows:
         other = shape[row["method"], row["share"]]
         row["apart"] = abs(row["ratio"] - other["ratio"])
         row["apart_se"] = float(np.hypot(row["ratio_se"], other["ratio_se"]))
     title = "Paper 003, Fig. 1: error on the m % most reliable cells"
-    n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
-    return write(
-        Result(
-            NAME,
-            title,
-            rows,
-            summary,
-            NOTES,
-            lambda: draw(title, rows),
-            size=f"{repetitions} tables of {n} x {p} a setting",
-        ),
-        out,
-    )
+    size = tables_of(repetitions, SIZE)
+    return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """Ratios of the supplement's figure, and the six settings with the authors' numbers, all by the published EM."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(11, 5.0), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 1, 2, (11, 5.0))
     every = list(dict.fromkeys(row["setting"] for row in rows))
     first = [name for name in every if name == LOW_RANK or name.startswith("ordinal, high")]
     six = [name for name in every if "levels" not in name]
-    for ax, names, key in ((axes[0], first, "ratio"), (axes[1], six, "error")):
+    for ax, names, key in ((axes[0, 0], first, "ratio"), (axes[0, 1], six, "error")):
         for i, name in enumerate(names):
             here = [row for row in rows if row["setting"] == name and row["method"] == PAPER]
-            ax.errorbar(
-                [100 * row["share"] for row in here],
-                [row[key] for row in here],
-                yerr=[row["ratio_se" if key == "ratio" else "se"] for row in here],
-                color=COLOURS[i],
-                marker=MARKERS[i],
-                markersize=3,
-                label=name,
-            )
+            here = [{**row, "percent": 100 * row["share"]} for row in here]
+            line_of(ax, here, "percent", key, "ratio_se" if key == "ratio" else "se", i, label=name)
             if key == "error":
                 known = [row for row in here if row["authors"] is not None]
-                ax.plot(
-                    [100 * row["share"] for row in known],
-                    [row["authors"] for row in known],
-                    "kx",
-                    markersize=5,
-                    label="authors" if i == len(names) - 1 else None,
-                )
+                label = "authors" if i == len(names) - 1 else None
+                ax.plot(*columns_of(known, "percent", "authors"), "x", color=ink(), markersize=5, label=label)
         ax.set_xlabel("most reliable cells, %")
         ax.set_ylabel("error over that of all cells" if key == "ratio" else "error")
-        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+        below(ax, gap=0.14, columns=3)
         tidy(ax)
     return figure

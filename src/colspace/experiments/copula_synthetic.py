@@ -12,22 +12,18 @@ rank by itself. Published numbers stand beside; the authors' seconds are those o
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..copula import CopulaImputer
 from ..datasets import COPULA_SETTINGS, make_copula
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import COLOURS, MARKERS, ink, pyplot, tidy
 from ._claims import numbers, read_paper
-from ._copula_sim import Array, best_alpha, imputation_error, oracle, ppca, soft_fill, to_levels
-from ._core import Result, Row, mean_and_se, write
+from ._copula_sim import Array, best_alpha, imputation_error, oracle, ppca, soft_fill, tables_of, to_levels
+from ._core import Result, Row, mean_and_se, spread_of, unfinished, working, write
 
 NAME = "copula-synthetic"
 REPETITIONS = {True: 2, False: 20}
@@ -73,12 +69,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     known_error = numbers(paper, NAME, "error", "setting", "method")
     known_seconds = numbers(paper, NAME, "seconds", "setting", "method")
     seeds = np.random.SeedSequence(rng).spawn(len(COPULA_SETTINGS))
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-        track(len(COPULA_SETTINGS) * repetitions, NAME, show=progress) as advance,
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unfinished(), working(len(COPULA_SETTINGS) * repetitions, NAME, progress) as advance:
         for name, seed in zip(COPULA_SETTINGS, seeds, strict=True):
             found: dict[str, list[tuple[float, float]]] = {}
             for child in seed.spawn(repetitions):
@@ -107,19 +98,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         for row in rows
     ]
     title = "Paper 003, Tables 1 and 2: error on the missing cells of six simulated settings"
-    n, p = (SIZE.get(key, default) for key, default in (("n_samples", 500), ("n_features", 200)))
-    return write(
-        Result(
-            NAME,
-            title,
-            rows,
-            summary,
-            NOTES,
-            lambda: draw(title, rows),
-            size=f"{repetitions} tables of {n} x {p} a setting",
-        ),
-        out,
-    )
+    size = tables_of(repetitions, SIZE)
+    return write(Result(NAME, title, rows, summary, NOTES, lambda: draw(title, rows), size=size), out)
 
 
 def compared(found: Mapping[str, Sequence[tuple[float, float]]]) -> list[Row]:
@@ -128,25 +108,13 @@ def compared(found: Mapping[str, Sequence[tuple[float, float]]]) -> list[Row]:
     rows = []
     for label, pairs in found.items():
         error, se = mean_and_se(errors[label])
-        seconds, seconds_se = mean_and_se([second for _, second in pairs])
-        over_oracle, over_oracle_se = mean_and_se(errors[label] - errors[ORACLE])
-        over_published, over_published_se = mean_and_se(errors[label] - errors[PAPER])
-        excess, excess_se = mean_and_se((errors[label] / errors[ORACLE]) ** 2 - 1.0)
-        rows.append(
-            {
-                "method": label,
-                "error": error,
-                "se": se,
-                "seconds": seconds,
-                "seconds_se": seconds_se,
-                "over_oracle": over_oracle,
-                "over_oracle_se": over_oracle_se,
-                "over_published": over_published,
-                "over_published_se": over_published_se,
-                "excess": excess,
-                "excess_se": excess_se,
-            }
+        others = spread_of(
+            seconds=[second for _, second in pairs],
+            over_oracle=errors[label] - errors[ORACLE],
+            over_published=errors[label] - errors[PAPER],
+            excess=(errors[label] / errors[ORACLE]) ** 2 - 1.0,
         )
+        rows.append({"method": label, "error": error, "se": se, **others})
     return rows
 
 
@@ -164,13 +132,10 @@ def draw(title: str, rows: list[Row]) -> Any:
         error = [row["se"] / base[row["setting"]] for row in here]
         ax.errorbar(ratio, place, xerr=error, fmt=MARKERS[i], color=COLOURS[i], label=method)
     known = [row for row in rows if row["published_error"] is not None and row["method"] == PAPER]
-    ax.plot(
-        [row["published_error"] / base[row["setting"]] for row in known],
-        [settings.index(row["setting"]) + 0.3 for row in known],
-        "kx",
-        label="published",
-    )
-    ax.axvline(1.0, color="k", linewidth=1)  # the oracle
+    ratio = [row["published_error"] / base[row["setting"]] for row in known]
+    place = [settings.index(row["setting"]) + 0.3 for row in known]
+    ax.plot(ratio, place, "x", color=ink(), label="published")
+    ax.axvline(1.0, color=ink(), linewidth=1)  # the oracle
     ax.set_yticks(range(len(settings)), settings)
     ax.invert_yaxis()
     ax.set_xlabel("error relative to the oracle's")

@@ -6,7 +6,6 @@ Every row is one statement of the papers: ``value`` is the mean over repetitions
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,18 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from .._response import HeavyTailWarning
 from ..datasets import make_bilinear, make_rbf
-from ..displays._style import COLOURS, pyplot, tidy
+from ..displays._style import COLOURS, ink
 from ..factor._select import keep_largest_in_columns, sparse_proxy
 from ..metrics import nsee, subspace_distance
 from ..reduction import JointReduction
 from . import _jdr_bounds as bounds
 from ._claims import read_paper
-from ._core import Result, Row, power_slope, slope_error, standard_error, write
+from ._core import Result, Row, cpu_seconds, power_slope, slope_error, standard_error, stated, working, write
+from ._figures import bars, opened
 
 Array = NDArray[np.float64]
 Measured = dict[tuple[str, str], tuple[float, float | None]]  # (check, model) -> value and bound
@@ -285,12 +283,7 @@ def cpu_rows(size: Size) -> list[Row]:
 
 def _seconds(m: int, n: int, params: dict[str, Any]) -> float:
     X, y, blocks, _ = make_bilinear(m, n, RANK, rng=0)
-    best = np.inf
-    for _ in range(3):
-        start = time.process_time()
-        _joint(X, y, blocks, RANK, random_state=0, **params)
-        best = min(best, time.process_time() - start)
-    return best
+    return cpu_seconds(partial(_joint, X, y, blocks, RANK, random_state=0, **params), 3)
 
 
 # ---------------------------------------------------------------------- the run
@@ -342,7 +335,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     size = SIZES[quick]
     steps = list(_steps(size, rng))
     table: dict[str, list[Any]] = {}
-    with threadpool_limits(1), track(len(steps), "jdr-theory", show=progress) as advance:
+    with working(len(steps), "jdr-theory", progress) as advance:
         for kind, step in steps:
             table.setdefault(kind, []).append(step())
             advance()
@@ -351,47 +344,22 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         m: {name: [one[name] for one in table[f"extensions {m}"]] for name in table[f"extensions {m}"][0]}
         for m in size.doubling
     }
-    rows = [
-        *summarise(table["bounds"]),
-        *summarise(table["variants"]),
-        *extension_rows(size, errors),
-        *clock,
-    ]
+    rows = summarise(table["bounds"]) + summarise(table["variants"]) + extension_rows(size, errors) + clock
     title = "Papers 000 and 002: theorems and remarks"
-
-    def figure() -> Any:
-        return draw(title, rows)
-
     summary = [
-        {
-            "statement": row["check"],
-            "model": row["model"],
-            "value": f"{row['value']:.4g} ± {row['se']:.2g}",
-            "bound": "" if np.isnan(row["bound"]) else f"{row['bound']:.4g}",
-        }
-        for row in rows
+        {**stated(row), "bound": "" if np.isnan(row["bound"]) else f"{row['bound']:.4g}"} for row in rows
     ]
     what = f"{size.repetitions} repetitions, n = {size.width}, {size.rows:,} rows; fast algorithms n = {size.fast[0]}, {size.fast[1]:,} rows"
-    return write(Result("jdr-theory", title, rows, summary, (), figure, size=what), out)
+    return write(Result("jdr-theory", title, rows, summary, (), lambda: draw(title, rows), size=what), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """Values relative to their bounds, and errors of the variants."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, ((left, right),) = opened(title, 1, 2, (11, 4.6))
     bound = [row for row in rows if row["ratio"] > 0]
-    names = [f"{row['check']}, {row['model']}" for row in bound]
-    left.barh(names, [row["ratio"] for row in bound], color=COLOURS[0])
-    left.axvline(1.0, color="k", linestyle=":", linewidth=1.2)
+    bars(left, bound, "ratio", "value relative to the paper's (dotted: 1)", COLOURS[0])
+    left.axvline(1.0, color=ink(), linestyle=":", linewidth=1.2)
     left.set_xscale("log")
-    left.set_xlabel("value relative to the paper's (dotted: 1)")
     others = [row for row in rows if np.isnan(row["bound"]) and "exponent" not in row["check"]]
-    names = [f"{row['check']}: {row['model']}" for row in others]
-    right.barh(names, [row["value"] for row in others], xerr=[row["se"] for row in others], color=COLOURS[1])
-    right.set_xlabel("NSEE")
-    for ax in (left, right):
-        ax.invert_yaxis()
-        ax.tick_params(axis="y", labelsize="x-small")
-        tidy(ax, grid="x")
+    bars(right, others, "value", "NSEE", COLOURS[1], errors=True)
     return figure

@@ -21,7 +21,6 @@ Data: ``gene_disease.npz`` in the folder that COLSPACE_DATA names, see `colspace
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,17 +30,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import load_gene_disease, make_pairs
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import tidy
 from ..metrics import recall_at_k
 from ..pairs import BilinearPairRegressor, DisconnectedGraphWarning, PairRegressor, spectral_features
 from ..pairs._links import Links
 from ..pairs._reduce import embeddings, pair_moments
 from ..pairs._tune import Grid, Settings, grid_scores
-from ._core import Result, Row, write
+from ._core import Result, Row, cpu_seconds, mean_and_se, working, write
+from ._figures import columns_of, look, opened
 from ._pair_rivals import RIVALS, Memory, tuned_rival
 
 Array = NDArray[np.float64]
@@ -206,22 +204,17 @@ def costs(study: Study, best: dict[str, Any]) -> list[Row]:
     some = study.A[:50]
     for name, settings in best.items():
         model = regressor(name, study.main, settings)
-        fit = _seconds(partial(model.fit, study.A, study.B, study.Y))
-        embed = sum(_seconds(partial(model._embed, X, s)) for X, s in ((study.A, "left"), (study.B, "right")))
-        one = _seconds(partial(model.predict, some)) / (len(some) * len(study.B))
+        fit = cpu_seconds(partial(model.fit, study.A, study.B, study.Y))
+        sides = (study.A, "left"), (study.B, "right")
+        embed = sum(cpu_seconds(partial(model._embed, *side)) for side in sides)
+        one = cpu_seconds(partial(model.predict, some)) / (len(some) * len(study.B))
         row: Row = {"method": name, "fit s": f"{fit:.2f}", "features s": f"{embed:.3f}"}
         rows.append({**row, "one score, us": f"{1e6 * one:.2f}"})
         if name == "cpHd":
             own, few = model.set_params(kernel="sum"), study.B[:20]
-            one = _seconds(partial(own.predict, some[:1], few)) / len(few)
+            one = cpu_seconds(partial(own.predict, some[:1], few)) / len(few)
             rows.append({**row, "method": "cpHd, its own kernel", "one score, us": f"{1e6 * one:,.0f}"})
     return rows
-
-
-def _seconds(f: Callable[[], Any]) -> float:
-    start = time.process_time()
-    f()
-    return time.process_time() - start
 
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
@@ -234,10 +227,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         notes.append(f"Pairs are generated: {error}")
     n = PARTITIONS[quick]
     table: dict[tuple[str, int, str, int], list[float]] = {}
-    with (
-        threadpool_limits(1),
-        track(n + len(REDUCTIONS) + len(RIVALS) + 1, "pairs-gene-disease", show=progress) as advance,
-    ):
+    with working(n + len(REDUCTIONS) + len(RIVALS) + 1, "pairs-gene-disease", progress) as advance:
         best, memory = tuned(study, rng, quick, advance), Memory(study.A, study.B, study.Y)
         others = tuned_rivals(study, memory, rng, quick, advance)
         for k in range(n):
@@ -264,29 +254,14 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     notes += ["Costs, CPU time on one thread (Table 1):"]
     notes += ["  ".join(f"{key} {value}" for key, value in row.items()) for row in table1]
     title = f"Paper 000, Figs. 2 and 4: {'genes for unseen diseases' if study.real else 'generated pairs'}, {n} partitions"
-
-    def figure() -> Any:
-        return draw(title, rows, study.main)
-
-    return write(
-        Result(
-            "pairs-gene-disease",
-            title,
-            rows,
-            summary(rows, study.main),
-            tuple(notes),
-            figure,
-            size=f"{n} partitions",
-            stand_in=not study.real,
-        ),
-        out,
-    )
+    parts_of = rows, summary(rows, study.main), tuple(notes), partial(draw, title, rows, study.main)
+    size = f"{n} partitions"
+    return write(Result("pairs-gene-disease", title, *parts_of, size=size, stand_in=not study.real), out)
 
 
 def _lead(first: list[float], values: list[float]) -> Row:
     """How far joint reduction is ahead on the same partitions, with the standard error of the mean difference."""
-    ahead = np.subtract(first, values)
-    return {"behind": float(ahead.mean()), "behind_error": float(ahead.std(ddof=1) / np.sqrt(len(ahead)))}
+    return dict(zip(("behind", "behind_error"), mean_and_se(np.subtract(first, values)), strict=True))
 
 
 def _words(settings: Any) -> str:
@@ -310,26 +285,22 @@ def summary(rows: list[Row], main: int) -> list[Row]:
 
 def draw(title: str, rows: list[Row], main: int) -> Any:
     """Recall over k for one r, and bars over r at k = 100; above all positives, below significant ones."""
-    plt = pyplot()
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharey="row")
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 2, 2, (10, 7), sharey="row")
     names = [*REDUCTIONS, *RIVALS, IMC, POPULAR]
     for (curves, bars), which in zip(axes, ("all", "significant"), strict=True):
         for i, name in enumerate(names):
             own = [row for row in rows if row["method"] == name and row["positives"] == which]
-            colour = COLOURS[i % len(COLOURS)]
-            marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
-            again = i >= len(COLOURS)  # colours begin anew: dashed and hatched
-            style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.3}
-            style |= {"linestyle": "--" if again else "-"}
-            line = [(row["k"], row["recall"]) for row in own if row["r"] == main]
-            curves.plot(*zip(*line, strict=True), label=name, **style)
+            style = look(i)
+            curves.plot(
+                *columns_of([row for row in own if row["r"] == main], "k", "recall"), label=name, **style
+            )
             last = [row for row in own if row["k"] == max(LISTS)]
             place = np.arange(len(last)) + (i - (len(names) - 1) / 2) * 0.8 / len(names)
-            heights, spread = [row["recall"] for row in last], [row["sd"] for row in last]
-            look = {"color": colour, "hatch": "////" if again else None, "edgecolor": "white", "linewidth": 0}
-            bars.bar(place, heights, 0.8 / len(names), yerr=spread, error_kw={"linewidth": 0.8}, **look)
-            bars.set_xticks(range(len(last)), [str(row["r"]) for row in last])
+            heights, spread, directions = columns_of(last, "recall", "sd", "r")
+            hatch = "////" if style["linestyle"] == "--" else None  # where colours begin anew
+            filled = {"color": style["color"], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+            bars.bar(place, heights, 0.8 / len(names), yerr=spread, error_kw={"linewidth": 0.8}, **filled)
+            bars.set_xticks(range(len(last)), list(map(str, directions)))
         curves.set_xlabel("k")
         curves.set_ylabel("recall" + ("" if which == "all" else ", significant scores"))
         curves.set_title(f"r = {main}", fontsize="medium")

@@ -21,9 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import load_jobs, load_mnist
 from ..dictionary._bcd import into_regions, solve_bcd, stationarity
 from ..dictionary._lbfgs import solve_eliminated, solve_jointly, start_nmf, start_svd
@@ -31,8 +29,9 @@ from ..dictionary._losses import one_hot
 from ..dictionary._lpgd import distance, gradient_step, solve_lpgd, theory
 from ..dictionary._objective import Problem, Solution, State, make_problem, objective
 from ..dictionary._regions import NONNEGATIVE, Radius, Region, Regions
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row, mean_and_se, write
+from ..displays._style import COLOURS, MARKERS, tidy
+from ._core import Result, Row, mean_and_se, working, write
+from ._figures import opened
 from ._sdl_mixed import draw_rows
 from ._sdl_path import words
 from ._sdl_published import published_filter
@@ -150,10 +149,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     if quick:
         found = {"mixed digits": found["mixed digits"]}
     panels: dict[tuple[str, str, bool, float], dict[str, Trace]] = {}
-    with (
-        threadpool_limits(1),
-        track(2 * len(models) * len(xis) * len(found), NAME, show=progress) as advance,
-    ):
+    with working(2 * len(models) * len(xis) * len(found), NAME, progress) as advance:
         for data, (make, atoms) in found.items():
             for model in models:
                 for positive in (False, True):
@@ -176,12 +172,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         f"At most {SWEEPS[quick]} iterations each, no other reason to stop than a relative change of 1e-12; ridge {RIDGE:g}.",
         "'radius' is the diminishing radius of Algorithm 3; the lifted gradient (Algorithms 1, 2) has no sign constraint.",
     )
-
-    def figure() -> Any:
-        return draw(title, panels)
-
     size = f"{', '.join(found)}; {SWEEPS[quick]} iterations, xi {', '.join(f'{xi:g}' for xi in xis)}; theorems on {REPETITIONS[quick]} problems"
-    return write(Result(NAME, title, rows, summary, notes, figure, size=size), out)
+    return write(Result(NAME, title, rows, summary, notes, lambda: draw(title, panels), size=size), out)
 
 
 # --------------------------------------------------------------------------- theorems
@@ -290,15 +282,9 @@ def tabulate(panels: Any) -> tuple[list[Row], list[Row]]:
 
 def draw(title: str, panels: Any) -> Any:
     """One Axes per problem, log of the excess over seconds."""
-    plt = pyplot()
     columns = min(4, len(panels))
     lines = -(-len(panels) // columns)
-    figure, axes = plt.subplots(
-        lines, columns, figsize=(3.6 * columns, 3.1 * lines + 0.4), layout="constrained", squeeze=False
-    )
-    figure.suptitle(title, fontsize="large")
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
+    figure, axes = opened(title, lines, columns, (3.6 * columns, 3.1 * lines + 0.4), panels=len(panels))
     for ax, ((data, model, positive, xi), traces) in zip(axes.flat, panels.items(), strict=False):
         best = min(float(trace.values.min()) for trace in traces.values())
         for name, trace in traces.items():

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import DictionaryData, make_dictionary
 from ..dictionary._lbfgs import solve_eliminated, solve_jointly, start_svd
 from ..dictionary._losses import one_hot
 from ..dictionary._objective import make_problem
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
-from ._core import Result, Row, _log_axes, power_slope, slope_error, write
+from ..displays._style import ink, tidy
+from ._core import Result, Row, power_slope, slope_error, working, write
+from ._figures import below, line_of, log_axes, opened
 from ._stein_sim import median_error
 
 Array = NDArray[np.float64]
@@ -138,10 +137,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     sizes, repetitions = ROWS[quick], REPETITIONS[quick]
     found: dict[tuple[str, str], list[list[float]]] = {}
     children = np.random.SeedSequence(rng).spawn(len(STUDIES))
-    with (
-        threadpool_limits(1),
-        track(len(STUDIES) * len(sizes) * repetitions, NAME, show=progress) as advance,
-    ):
+    with working(len(STUDIES) * len(sizes) * repetitions, NAME, progress) as advance:
         for errors, child in zip(STUDIES.values(), children, strict=True):
             for i, (n, seed) in enumerate(zip(sizes, child.spawn(len(sizes)), strict=True)):
                 for one in seed.spawn(repetitions):
@@ -174,39 +170,30 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         f"Medians of {repetitions} tables, errors Maritz and Jarrett's, slopes of the medians; the theorems' rate is {RATE:+.1f} up to logarithms.",
         "filter and feature: noise 1 / sqrt(n); common: noise 0.5 and ridge nu.",
     )
-
-    def figure() -> Any:
-        return draw(title, rows)
-
     size = f"{repetitions} tables of {', '.join(map(str, sizes))} rows"
-    return write(Result(NAME, title, rows, summary, notes, figure, size=size), out)
+    return write(Result(NAME, title, rows, summary, notes, lambda: draw(title, rows), size=size), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One Axes per parameter, log-log, the rate dotted."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12.6, 5.0), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, grid = opened(title, 1, 3, (12.6, 5.0))
+    axes = grid[0]
     names = {"A": "A: coefficients of x, or activations", "B": "B: mean of X", "G": "G: covariates"}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     for ax, (part, name) in zip(axes, names.items(), strict=True):
         for i, method in enumerate(methods):
-            points = [
-                (row["n"], row["error"], row["se"], row["slope"])
-                for row in rows
-                if (row["method"], row["parameter"], row["what"]) == (method, part, "point")
-            ]
-            if points:
-                n, error, se, slopes = zip(*points, strict=True)
-                style = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "linewidth": 1.3}
-                ax.errorbar(n, error, yerr=se, label=f"{method}: {slopes[0]:+.2f}", **style)
+            place = (method, part, "point")
+            here = [row for row in rows if (row["method"], row["parameter"], row["what"]) == place]
+            if here:
+                line_of(ax, here, "n", "error", "se", i, label=f"{method}: {here[0]['slope']:+.2f}")
         ax.set_title(name, fontsize="medium")
         ax.set_xlabel("rows n")
         size = np.array(sorted({row["n"] for row in rows}), dtype=float)
         top = max(row["error"] for row in rows if row["parameter"] == part)
-        ax.plot(size, top * (size / size[0]) ** RATE, "k:", linewidth=1.2, label=f"rate {RATE:+.1f}")
-        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        style = {"color": ink(), "linewidth": 1.2, "label": f"rate {RATE:+.1f}"}
+        ax.plot(size, top * (size / size[0]) ** RATE, ":", **style)
+        below(ax, gap=0.16, columns=2)
         tidy(ax)
-        _log_axes(ax, sorted({float(row["n"]) for row in rows}))
+        log_axes(ax, sorted({float(row["n"]) for row in rows}))
     axes[0].set_ylabel("relative error")
     return figure

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,13 @@ from scipy import sparse
 from sklearn.decomposition import NMF
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import JobsData, load_jobs
 from ..dictionary import SupervisedDictionaryClassifier
-from ..displays._style import COLOURS, MARKERS, grey, pyplot, tidy
-from ._core import Result, Row, write
-from ._sdl import averaged, best_f_level, logistic, measures, sparse_error, unfinished
+from ..displays._style import COLOURS, grey, tidy
+from ._core import Result, Row, averaged, unfinished, working, write
+from ._figures import below, line_of, opened
+from ._sdl import best_f_level, logistic, measures, sparse_error
 from ._sdl_path import (
     BLANK,
     MEASURED,
@@ -41,6 +41,7 @@ from ._sdl_path import (
     PathSize,
     best_rows,
     coefficient_rows,
+    of_dictionary,
     path_rows,
     words,
 )
@@ -102,12 +103,7 @@ def fit_dictionary(**parameters: Any) -> Callable[..., Fitted]:
         )
         with unfinished():
             model.fit(sparse.hstack([X, Z], format="csr"), y)
-
-        def error(A: Any) -> float:
-            codes = model.transform(sparse.hstack([A, np.zeros((A.shape[0], Z.shape[1]))], format="csr"))
-            return sparse_error(A, codes, model.components_.T)
-
-        return Fitted(lambda A, B: model.decision_function(sparse.hstack([A, B], format="csr")), error, model)
+        return of_dictionary(model, Z.shape[1])
 
     return fit
 
@@ -269,7 +265,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     total = sum((2 if d.covariates.shape[1] else 1) * folds * len(methods) for d in found.values())
     total += PATH[quick].splits * 2 * (2 + len(MODELS) * len(XIS))
     each: list[Row] = []
-    with threadpool_limits(1), track(total, NAME, show=progress) as advance:
+    with working(total, NAME, progress) as advance:
         for table, postings in found.items():
             each += cross_validate(table, postings, folds, methods, rng, advance)
         path = path_rows(
@@ -296,14 +292,9 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         notes += some.lines()
     title = "Paper 004, Tables 2, 4, 5 and Figs. 8 to 10: real and fake job postings"
     size = f"{sizes}; {folds} folds, {PATH[quick].splits} splits of at most {PATH[quick].postings:,} postings on the path"
-
-    def figure() -> Any:
-        return draw(title, rows, learned, plain)
-
     shown = [_shown(row) for row in rows if row["part"] in ("folds", "path", "best")]
-    return write(
-        Result(NAME, title, rows, shown, tuple(notes), figure, size=size, stand_in="full" not in found), out
-    )
+    figure, other = partial(draw, title, rows, learned, plain), "full" not in found
+    return write(Result(NAME, title, rows, shown, tuple(notes), figure, size=size, stand_in=other), out)
 
 
 def _shown(row: Row) -> Row:
@@ -328,34 +319,23 @@ def _shown(row: Row) -> Row:
 
 def draw(title: str, rows: list[Row], learned: Topics, plain: Topics) -> Any:
     """Error against F over xi, and the largest coefficients of topics and covariates, ours and NMF's."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(15, 6.4), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, grid = opened(title, 1, 3, (15, 6.4))
+    axes = grid[0]
     path = [row for row in rows if row["part"] == "path"]
     for i, method in enumerate(dict.fromkeys(row["method"] for row in path)):
         for covariates in dict.fromkeys(row["covariates"] for row in path):
             here = [r for r in path if (r["method"], r["covariates"]) == (method, covariates)]
-            label = method + (", covariates" if covariates else "")
+            style = {"label": method + (", covariates" if covariates else "")}
+            style["linestyle"] = "-" if covariates else "--"
             if here[0]["xi"] is None:  # one value, no path
-                axes[0].axhline(
-                    here[0]["F"], color=COLOURS[i], linestyle="-" if covariates else "--", label=label
-                )
-                continue
-            axes[0].errorbar(
-                [row["error_column"] for row in here],
-                [row["F"] for row in here],
-                yerr=[row["F_se"] for row in here],
-                color=COLOURS[i],
-                marker=MARKERS[i],
-                markersize=4,
-                markerfacecolor=COLOURS[i] if covariates else "none",
-                linestyle="-" if covariates else "--",
-                label=label,
-            )
+                axes[0].axhline(here[0]["F"], color=COLOURS[i], **style)
+            else:
+                style["markerfacecolor"] = COLOURS[i] if covariates else "none"
+                line_of(axes[0], here, "error_column", "F", "F_se", i, **style)
     axes[0].set_title("Pareto plot over xi (Fig. 10)", fontsize="medium")
     axes[0].set_xlabel("relative error over the squared one of NMF")
     axes[0].set_ylabel("F of the fraudulent, Youden's threshold of training rows")
-    axes[0].legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
+    below(axes[0], gap=0.1, columns=2)
     tidy(axes[0])
     for ax, some, name in ((axes[1], learned, "supervised"), (axes[2], plain, "NMF + LR")):
         names = [" ".join(top[:4]) for top in some.words] + list(some.covariate_names)

@@ -28,16 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import SemisyntheticData, load_mnist
 from ..dictionary import SupervisedDictionaryClassifier
 from ..dictionary._codes import nonnegative_codes
-from ..displays._style import COLOURS, MARKERS, grey, pyplot, tidy
+from ..displays._style import grey, pyplot, tidy
 from ._claims import numbers, read_paper
-from ._core import Result, Row, write
-from ._sdl import averaged, cosine, logistic, measures, show_image, squared_error, unfinished
+from ._core import Result, Row, averaged, unfinished, working, write
+from ._figures import below, look
+from ._sdl import cosine, logistic, measures, show_image, squared_error
 from ._sdl_mixed import ATOMS, Fit, blank_row, draw_rows, honest_fits, honest_rows
 from ._sdl_published import (
     published_convex,
@@ -170,7 +169,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     labels = np.concatenate([mnist.y_train, mnist.y_test])
     total = 4 * len(size.xis) + size.draws + 1
     draws = []
-    with threadpool_limits(1), track(total, NAME, show=progress) as advance:
+    with working(total, NAME, progress) as advance:
         rows = published_rows(draw_rows(images, labels, 1), size, rng, advance)
         for seed in range(1, size.draws + 1):
             data = draw_rows(images, labels, seed)
@@ -182,10 +181,6 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         rows += ten_class_rows((X, mnist.y_train[picked], T, mnist.y_test), size.atoms, rng)
         advance()
     title = "Paper 004, Table 3 and Figs. 5 to 7: two atoms rebuild mixed digits and classify them"
-
-    def figure() -> Any:
-        return draw(title, rows, draws[0])
-
     notes: tuple[str, ...] = (
         f"published: the published rows, {size.starts} starts; honest: draws 1 to {size.draws}.",
         f"ten classes: {len(X):,} training images, {size.atoms} atoms.",
@@ -195,6 +190,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     if find_spec("ssnmf") is None:
         notes = (*notes, "Without ssnmf (pip install ssnmf) its row is left out.")
     text = f"{size.starts} starts of the published rows, {size.draws} draws, {len(X)} images of ten classes"
+    figure = partial(draw, title, rows, draws[0])
     return write(Result(NAME, title, rows, [_shown(row) for row in rows], notes, figure, size=text), out)
 
 
@@ -230,20 +226,14 @@ def draw(title: str, rows: list[Row], first: tuple[SemisyntheticData, dict[str, 
     left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1.6))
     ax = left.subplots()
     for i, row in enumerate(row for row in rows if row["part"] == "honest"):
-        style = {
-            "color": COLOURS[i % len(COLOURS)],
-            "marker": MARKERS[(i + i // 8) % len(MARKERS)],
-            "linestyle": "none",
-        }
         if row["method"] == "LR":  # rebuilds nothing: its error of 1 would squeeze the others
             ax.axhline(row["accuracy"], color=grey(), linestyle="--", label="LR on all pixels, no atoms")
             continue
-        ax.errorbar(
-            row["squared_error"], row["accuracy"], yerr=row["accuracy_se"], label=row["method"], **style
-        )
+        style = {**look(i), "linestyle": "none", "label": row["method"]}
+        ax.errorbar(row["squared_error"], row["accuracy"], yerr=row["accuracy_se"], **style)
     ax.set_xlabel("squared relative error of held-out rows")
     ax.set_ylabel("accuracy, threshold 0.5")
-    ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+    below(ax, gap=0.12, columns=2)
     tidy(ax)
     axes = right.subplots(4, 2 * -(-(len(shown) + 2) // 4), squeeze=False)
     places = axes.reshape(-1, 2)

@@ -19,14 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import PneumoniaData, load_pneumonia
 from ..dictionary import SupervisedDictionaryClassifier
-from ..displays._style import pyplot
-from ._core import Result, Row, write
-from ._sdl import logistic, measures, short, show_image, squared_error, unfinished
+from ._core import Result, Row, unfinished, working, write
+from ._figures import opened
+from ._sdl import logistic, measures, short, show_image, squared_error
 from ._sdl_published import youden
 
 Array = NDArray[np.float64]
@@ -186,23 +184,18 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     (V, v), (T, t) = parts["val"], parts["test"]
     rows: list[Row] = []
     fits: dict[str, Fitted] = {}
-    with threadpool_limits(1), track(len(METHODS) + len(PUBLISHED), NAME, show=progress) as advance:
-        for name, (fit, candidates) in METHODS.items():
+    with working(len(METHODS) + len(PUBLISHED), NAME, progress) as advance:
+        asked = [("chosen", name, *given) for name, given in METHODS.items()]
+        asked += [("published", name, fit, (value,)) for name, (fit, value) in PUBLISHED.items()]
+        for part, name, fit, candidates in asked:
             start = time.process_time()
             tried = [(value, fit(X, y, value, rng)) for value in candidates]
             value, best = max(tried, key=lambda pair: measures(v, pair[1].odds(V))["AUC"])
-            score = scored(best, T, t, 0.0, youden(v, best.odds(V)), rng)
-            place = {"part": "chosen", "method": name, "chosen": value}
+            level = 0.0 if part == "chosen" else youden(y, best.odds(X))
+            score = scored(best, T, t, level, youden(v, best.odds(V)), rng)
+            place = {"part": part, "method": name, "chosen": value}
             rows.append({**place, **score, "seconds": time.process_time() - start})
-            fits[name] = best
-            advance()
-        for name, (fit, value) in PUBLISHED.items():
-            start = time.process_time()
-            best = fit(X, y, value, rng)
-            score = scored(best, T, t, youden(y, best.odds(X)), youden(v, best.odds(V)), rng)
-            place = {"part": "published", "method": name, "chosen": value}
-            rows.append({**place, **score, "seconds": time.process_time() - start})
-            if "xi" in name:
+            if part == "chosen" or "xi" in name:
                 fits[name] = best
             advance()
     summary: list[Row] = [
@@ -225,21 +218,13 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     )
     title = "Paper 004, Fig. 12: atoms of chest X-rays with the largest and smallest coefficients"
     size = f"{len(X):,} training and {len(T):,} test images of 28 x 28"
-
-    def figure() -> Any:
-        return draw(title, fits)
-
-    return write(Result(NAME, title, rows, summary, notes, figure, size=size), out)
+    return write(Result(NAME, title, rows, summary, notes, lambda: draw(title, fits), size=size), out)
 
 
 def draw(title: str, fits: Mapping[str, Fitted]) -> Any:
     """Atoms with the largest and smallest coefficients, one row per method."""
-    plt = pyplot()
     shown = {name: fit for name, fit in fits.items() if fit.atoms is not None}
-    figure, axes = plt.subplots(
-        len(shown), DRAWN, figsize=(1.35 * DRAWN, 1.6 * len(shown)), layout="constrained", squeeze=False
-    )
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, len(shown), DRAWN, (1.35 * DRAWN, 1.6 * len(shown)))
     for line, (name, fit) in zip(axes, shown.items(), strict=True):
         assert fit.atoms is not None
         assert fit.coef is not None

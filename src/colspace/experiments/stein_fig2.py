@@ -8,22 +8,11 @@ quick), on the first repetitions only; it needs torch.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
-from ._stein_sim import (
-    LAWS,
-    LINKS,
-    PAPER,
-    RANK,
-    RATE,
-    RESPONSES,
-    Networks,
-    Setting,
-    finish,
-    measure,
-)
+from ._stein_network import Networks
+from ._stein_sim import LAWS, LINKS, PAPER, RANK, RATE, RESPONSES, Setting, study
 
 WIDTH: int = PAPER["columns"][0]
 ROWS = {True: (300, 1_000, 3_000, 9_000), False: tuple(PAPER["rows"])}
@@ -45,18 +34,7 @@ def settings() -> list[Setting]:
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure all nine panels."""
     title = f"Paper 001, Fig. 2: distance (3.1) against rows (p = {WIDTH}, q = {RESPONSES}, r = {RANK})"
-    networks = NETWORKS[quick] if find_spec("torch") is not None else Networks(0, ())
-    rows, repetitions = ROWS[quick], REPETITIONS[quick]
-    size = (
-        f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
+    sizes = ROWS[quick], REPETITIONS[quick], NETWORKS[quick]
+    return study(
+        "stein-fig2", title, settings(), *sizes, NOTES, columns=3, rng=rng, out=out, progress=progress
     )
-    lines = measure(
-        settings(),
-        rows,
-        repetitions,
-        rng,
-        title="stein-fig2",
-        progress=progress,
-        networks=networks,
-    )
-    return finish("stein-fig2", title, settings(), lines, 3, out, (*NOTES, networks.note()), size)

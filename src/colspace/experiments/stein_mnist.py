@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,24 +32,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from .._validation import ConstantColumnWarning
 from ..datasets import load_mnist
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import tidy
 from ..metrics import nrse, ssim
 from ..reduction import SteinReduction
 from ..scores import GaussianScore, KernelScore, NeuralScore
 from ._claims import read_paper
-from ._core import Result, Row, below_all, standard_error, write
-from ._stein_sim import median_error, one_thread
+from ._core import Result, Row, standard_error, unfinished, working, write
+from ._figures import below_all, columns_of, look, opened
+from ._stein_network import one_thread
+from ._stein_sim import median_error
 
 Array = NDArray[np.float64]
 PAPER = read_paper("001").settings["mnist"]
@@ -182,8 +182,7 @@ def decode(Z: Array, X: Array, Z_new: Array, h: int, epochs: int, seed: int) -> 
         random_state=seed,
     )
     z, x, z_new = (A.astype(np.float32) for A in (Z, X, Z_new))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a fixed number of epochs, as published
+    with unfinished():  # a fixed number of epochs, as published
         prediction: Array = net.fit(z, x).predict(z_new).astype(np.float64)
     return prediction
 
@@ -253,10 +252,8 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     size = SIZES[quick]
     table: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
     choices = []
-    with (
-        threadpool_limits(1),
-        track(size.draws * size.decoders * len(size.dimensions), "stein-mnist", show=progress) as advance,
-    ):
+    total = size.draws * size.decoders * len(size.dimensions)
+    with working(total, "stein-mnist", progress) as advance:
         for child in np.random.SeedSequence(rng).spawn(size.draws):
             seed, *starts = (int(value) for value in child.generate_state(1 + size.decoders) >> 1)
             images = draw_images(size, child)
@@ -283,10 +280,6 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     if find_spec("torch") is None:
         left_out = "Without torch (pip install torch) the autoencoder and the denoising score are left out."
         notes = (*notes, left_out)
-
-    def figure() -> Any:
-        return draw(title, rows)
-
     summary: list[Row] = [
         {
             "h": row["h"],
@@ -298,6 +291,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
         }
         for row in rows
     ]
+    figure = partial(draw, title, rows)
     return write(Result("stein-mnist", title, rows, summary, notes, figure, size=what), out)
 
 
@@ -317,18 +311,14 @@ def tabulate(h: int, name: str, values: Array, bases: dict[str, Array]) -> Row:
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One Axes per measure, over h."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.4), layout="constrained")
-    figure.suptitle(title, fontsize="large")
-    for ax, measure in zip(axes, MEASURES, strict=True):
+    figure, axes = opened(title, 1, 3, (12.6, 4.4))
+    for ax, measure in zip(axes.flat, MEASURES, strict=True):
         for i, name in enumerate(dict.fromkeys(row["method"] for row in rows)):
-            points = [(row["h"], row[measure]) for row in rows if row["method"] == name]
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-            line = "-" if i < len(COLOURS) else "--"
-            ax.plot(*zip(*points, strict=True), line, markersize=4, linewidth=1.3, label=name, **style)
+            here = [row for row in rows if row["method"] == name]
+            ax.plot(*columns_of(here, "h", measure), label=name, **look(i))
         ax.set_ylabel(measure.upper() if measure != "accuracy" else measure)
         ax.set_xlabel("embedding dimension h")
         ax.set_xticks(sorted({row["h"] for row in rows}))
         tidy(ax)
-    below_all(figure, axes[0])
+    below_all(figure, axes[0, 0])
     return figure

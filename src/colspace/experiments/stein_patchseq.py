@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from .._response import HeavyTailWarning
 from ..datasets._real import PatchSeqData, load_patchseq
-from ..displays._style import COLOURS, MARKERS, pyplot, tidy
+from ..displays._style import tidy
 from ..metrics import prediction_mse
 from ..reduction import ReducedRank, SteinReduction, SteinReductionCV
 from ..reduction._stein_fit import blend, leading
 from ..scores import GaussianScore, KernelScore
 from ._claims import read_paper
-from ._core import Result, Row, below_all, standard_error, write
+from ._core import Result, Row, standard_error, working, write
+from ._figures import below_all, columns_of, look, opened
 from ._stein_sim import median_error
 
 Array = NDArray[np.float64]
@@ -176,7 +176,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     X, Y = prepare(load_patchseq())
     dimensions, repetitions = DIMENSIONS[quick], REPETITIONS[quick]
     table: dict[tuple[str, int, int], list[float]] = {}
-    with threadpool_limits(1), track(repetitions, "stein-patchseq", show=progress) as advance:
+    with working(repetitions, "stein-patchseq", progress) as advance:
         for k in range(repetitions):
             more = k < OURS[quick], k < TUNED[quick]
             for key, value in split_errors(X, Y, dimensions, [rng, k], *more).items():
@@ -185,15 +185,11 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     rows = tabulate(table)
     title = f"Paper 001, Fig. 4: M1 Patch-seq, median PMSE over {repetitions} splits"
     size = f"{repetitions} splits of {len(X):,} cells, {X.shape[1]:,} genes, {Y.shape[1]} features"
-
     note = (
         f"What is not in the paper is fitted on the first {OURS[quick]} splits, the cross-validated on {TUNED[quick]}; compare it by the "
         "columns 'minus_...'. The picture has what was fitted on all."
     )
-
-    def figure() -> Any:
-        return draw(title, rows)
-
+    figure = partial(draw, title, rows)
     return write(Result("stein-patchseq", title, rows, summary(rows), (note,), figure, size=size), out)
 
 
@@ -227,19 +223,13 @@ def summary(rows: list[Row]) -> list[Row]:
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One Axes per n2, PMSE over h."""
-    plt = pyplot()
-    figure, axes = plt.subplots(
-        1, len(LABELS), figsize=(4.2 * len(LABELS), 4.4), layout="constrained", squeeze=False
-    )
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 1, len(LABELS), (4.2 * len(LABELS), 4.4))
     most = max(row["splits"] for row in rows)  # a median over fewer splits is not to be compared
     names = list(dict.fromkeys(row["method"] for row in rows if row["splits"] == most))
     for ax, n2 in zip(axes.flat, LABELS, strict=True):
         for i, name in enumerate(names):
-            points = [(row["h"], row["pmse"]) for row in rows if row["method"] == name and row["n2"] == n2]
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-            line = "-" if i < len(COLOURS) else "--"
-            ax.plot(*zip(*points, strict=True), line, markersize=4, linewidth=1.3, label=name, **style)
+            here = [row for row in rows if row["method"] == name and row["n2"] == n2]
+            ax.plot(*columns_of(here, "h", "pmse"), label=name, **look(i))
         ax.set_title(f"n2 = {n2}", fontsize="medium")
         ax.set_xlabel("embedding dimension h")
         ax.set_xticks(sorted({row["h"] for row in rows}))

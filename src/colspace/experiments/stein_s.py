@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from ._core import Result
-from ._stein_sim import (
-    LAWS,
-    LINKS,
-    PAPER,
-    RANK,
-    RATE,
-    RESPONSES,
-    Networks,
-    Setting,
-    finish,
-    measure,
-)
+from ._stein_network import Networks
+from ._stein_sim import LAWS, LINKS, PAPER, RANK, RATE, RESPONSES, Setting, study
 
 WIDTHS: tuple[int, ...] = tuple(PAPER["columns"])
 ROWS = {True: (1_000, 9_000), False: tuple(PAPER["rows"])}
@@ -36,12 +25,6 @@ def settings() -> list[Setting]:
 
 def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress: bool = False) -> Result:
     """Measure all panels."""
-    found = settings()
     title = f"Paper 001, Figs. S1-S4: distance (3.1) against rows and columns (q = {RESPONSES}, r = {RANK})"
-    networks = NETWORKS[quick] if find_spec("torch") is not None else Networks(0, ())
-    rows, repetitions = ROWS[quick], REPETITIONS[quick]
-    size = (
-        f"{repetitions} repetitions ({networks.repetitions} of the network), {rows[0]:,} to {rows[-1]:,} rows"
-    )
-    lines = measure(found, rows, repetitions, rng, title="stein-s", progress=progress, networks=networks)
-    return finish("stein-s", title, found, lines, 6, out, (*NOTES, networks.note()), size)
+    sizes = ROWS[quick], REPETITIONS[quick], NETWORKS[quick]
+    return study("stein-s", title, settings(), *sizes, NOTES, columns=6, rng=rng, out=out, progress=progress)

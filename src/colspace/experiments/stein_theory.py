@@ -6,9 +6,8 @@ hold. ``value`` is the mean over repetitions; what it is relative to is said by 
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -19,18 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from threadpoolctl import threadpool_limits
 
-from .._progress import track
 from ..datasets import make_multiple_response
 from ..datasets._stein import LINKS
-from ..displays._style import COLOURS, pyplot, tidy
+from ..displays._style import COLOURS, ink
 from ..metrics import nsee, procrustes_distance
 from ..reduction import SteinReduction
 from ..scores import GaussianScore, HyperbolicScore, KernelScore, StudentScore
 from . import stein_mnist
 from ._claims import read_paper
-from ._core import Result, Row, power_slope, slope_error, standard_error, write
+from ._core import Result, Row, cpu_seconds, power_slope, slope_error, standard_error, stated, working, write
+from ._figures import bars, opened
 
 Array = NDArray[np.float64]
 PAPER = read_paper("001").settings
@@ -172,30 +170,16 @@ def relative_costs() -> dict[str, float]:
             SteinReduction(h, score_model=score, standardize=False, n_groups=None), images.X
         )
 
-    rival = _seconds(lambda: stein_mnist.autoencode(images, h, PAPER["mnist"]["epochs"], 0))
-    return {name: _seconds(partial(encoder, score)) / rival for name, score in scores.items()}
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    best = np.inf
-    for _ in range(3):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
+    rival = cpu_seconds(lambda: stein_mnist.autoencode(images, h, PAPER["mnist"]["epochs"], 0), 3)
+    return {name: cpu_seconds(partial(encoder, score), 3) / rival for name, score in scores.items()}
 
 
 # ---------------------------------------------------------------------- the run
 
 
 def _row(check: str, model: str, value: float, se: float, repetitions: int) -> Row:
-    return {
-        "check": check,
-        "model": model,
-        "value": float(value),
-        "se": float(se),
-        "repetitions": repetitions,
-    }
+    row: Row = {"check": check, "model": model, "value": float(value), "se": float(se)}
+    return {**row, "repetitions": repetitions}
 
 
 def _rates(check: str, places: Sequence[int], errors: Sequence[Sequence[dict[str, float]]]) -> list[Row]:
@@ -218,7 +202,7 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     single: list[dict[tuple[str, str], float]] = []
     repeated: list[list[dict[str, float]]] = []
     total = (1 + len(places)) * size.repetitions
-    with threadpool_limits(1), track(total, "stein-theory", show=progress) as advance:
+    with working(total, "stein-theory", progress) as advance:
         for seed in once.spawn(size.repetitions):
             single.append(lemma_checks(size, seed) | space_checks(size, seed))
             advance()
@@ -237,27 +221,14 @@ def run(*, quick: bool = False, out: Path | None = None, rng: int = 0, progress:
     rows += _rates("rate in columns", (narrow, wide), repeated[1:])
     rows += [_row("CPU relative to the autoencoder", name, cost, 0.0, 3) for name, cost in costs.items()]
     title = "Paper 001: lemmas, theorems and remarks"
-
-    def figure() -> Any:
-        return draw(title, rows)
-
-    summary = [
-        {
-            "statement": row["check"],
-            "model": row["model"],
-            "value": f"{row['value']:.4g} ± {row['se']:.2g}",
-        }
-        for row in rows
-    ]
+    summary = [stated(row) for row in rows]
     what = f"{size.repetitions} repetitions, {few:,} and {many:,} rows, {narrow} and {wide} columns"
-    return write(Result("stein-theory", title, rows, summary, (), figure, size=what), out)
+    return write(Result("stein-theory", title, rows, summary, (), lambda: draw(title, rows), size=what), out)
 
 
 def draw(title: str, rows: list[Row]) -> Any:
     """One bar a statement: moments relative to the lemmas, distances, rates."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.0), layout="constrained")
-    figure.suptitle(title, fontsize="large")
+    figure, axes = opened(title, 1, 3, (12.6, 4.0))
     kinds = {
         "moment relative to the lemma (dotted: 1)": (
             [row for row in rows if "Lemma" in row["check"]],
@@ -272,14 +243,8 @@ def draw(title: str, rows: list[Row]) -> Any:
             tuple(PAPER["rates"].values()),
         ),
     }
-    for ax, (label, (some, lines)) in zip(axes, kinds.items(), strict=True):
-        names = [f"{row['check']}: {row['model']}" for row in some]
-        spread = [row["se"] for row in some]
-        ax.barh(names, [row["value"] for row in some], xerr=spread, color=COLOURS[0])
+    for ax, (label, (some, lines)) in zip(axes.flat, kinds.items(), strict=True):
+        bars(ax, some, "value", label, COLOURS[0], errors=True)
         for x in lines:
-            ax.axvline(x, color="k", linestyle=":", linewidth=1.2)
-        ax.invert_yaxis()
-        ax.tick_params(axis="y", labelsize="x-small")
-        ax.set_xlabel(label)
-        tidy(ax, grid="x")
+            ax.axvline(x, color=ink(), linestyle=":", linewidth=1.2)
     return figure

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 PathLike = str | Path
@@ -59,9 +60,15 @@ def check_directory(path: PathLike) -> None:
 
 
 def _check_writable(path: PathLike, folder: Path) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        msg = f"{path} cannot be written: new files are not allowed in {folder}; name another directory"
-        raise PermissionError(msg)
+    """Refuse a folder in which no file can be made; rights alone do not tell, as in /proc."""
+    try:
+        if os.access(folder, os.W_OK | os.X_OK):
+            with TemporaryFile(dir=folder):
+                return
+    except OSError:
+        pass
+    msg = f"{path} cannot be written: new files are not allowed in {folder}; name another directory"
+    raise PermissionError(msg)
 
 
 def check_apart(inputs: Iterable[str | None], outputs: Iterable[tuple[str, PathLike | None]]) -> None:

@@ -138,16 +138,11 @@ def check_imputation(
     >>> bool(sum(row.error for row in found.rows) < 0.9 * sum(row.base for row in found.rows))
     True
     """
-    import pandas as pd
-
     if not 0 < share < 1:
         msg = f"share={share!r} must lie between 0 and 1, e.g. 0.1"
         raise ValueError(msg)
     rng = generator(random_state)
-    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    if len(frame) > max_rows:
-        frame = frame.iloc[np.sort(rng.choice(len(frame), max_rows, replace=False))]
-    frame = frame.reset_index(drop=True)
+    frame = _sample(X, max_rows, rng)
     hidden = hide(frame.notna().to_numpy(), share, rng)
     model = clone(imputer).set_params(verbose=False)
     if not hidden.any():
@@ -164,6 +159,16 @@ def check_imputation(
             columns = (table.iloc[:, j] for table in (frame, filled, lower, upper))
             rows.append(_column(str(name), kind, hidden[:, j], *columns))
     return ImputationCheck(rows, len(frame), level)
+
+
+def _sample(X: Any, most: int, rng: np.random.Generator) -> Any:
+    """The table as a DataFrame, of many rows some."""
+    import pandas as pd
+
+    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
+    if len(frame) > most:
+        frame = frame.iloc[np.sort(rng.choice(len(frame), most, replace=False))]
+    return frame.reset_index(drop=True)
 
 
 def hide(there: NDArray[np.bool_], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

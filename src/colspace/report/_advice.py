@@ -145,14 +145,10 @@ def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> lis
         for left, right in permutations([path for path in ids if path != links.path], 2):
             if ends[0] <= ids[left] and ends[1] <= ids[right]:
                 command = ["colspace", "pairs", "--left", left, "--right", right, "--links", links.path]
-                command += [
-                    "--out",
-                    "partners.csv",
-                    *_for_features([p for p in profiles if p.path in (left, right)]),
-                ]
-                found.append(
-                    Advice(f"{links.path} links the entities of {left} and {right}: rank partners", command)
-                )
+                sides = [p for p in profiles if p.path in (left, right)]
+                command += ["--out", "partners.csv", *_for_features(sides)]
+                why = f"{links.path} links the entities of {left} and {right}: rank partners"
+                found.append(Advice(why, command))
     return found
 
 
@@ -185,20 +181,11 @@ def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> li
             found.append(Advice(f"{why}, and fill their gaps", command))
         if responses:
             _, response = (named or responses[-1:])[0]
-            command = [
-                "colspace",
-                "reduce",
-                *(p.path for p in group),
-                "--id",
-                key,
-                "--response",
-                response.name,
-            ]
-            words = [
-                c.name for p in group for c in p.columns[1:] if c.name not in (*_taken(p), response.name)
-            ]
+            command = ["colspace", "reduce", *(p.path for p in group), "--id", key]
+            kept = {p.path: {*_taken(p), response.name} for p in group}
+            words = [c.name for p in group for c in p.columns[1:] if c.name not in kept[p.path]]
+            command += ["--response", response.name]
             command += _each("--drop", [name for name in words if words.count(name) == 1])
-            found.append(
-                Advice(f"{why}; the directions of both that tell {response.name!r}, a block a table", command)
-            )
+            told = f"the directions of both that tell {response.name!r}, a block a table"
+            found.append(Advice(f"{why}; {told}", command))
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..displays._dictionary import atom_order, dictionary_of
 from . import _charts
-from ._page import Figure, Part, Report, Table
+from ._page import Part, Report, Table, pictured
 from ._shared import asked, glance, repeat, warned
 
 MOST_WORDS = 8
@@ -92,17 +92,10 @@ def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
         for name in _SCORES[:3]
         if name in values
     ]
-    alt = _charts.dots(records, label="method", value="value", group="measure", title="score")
-    return Part(
-        "Quality",
-        [
-            _sentence(scores, held_out),
-            f"Scores are of {of}. The reconstruction error is squared, relative to the rows' squares.",
-        ],
-        [Figure(alt, "Accuracy, F1 and AUC of each method")],
-        Table(["method", *_SCORES], rows),
-        opened=True,
-    )
+    spec = _charts.dots(records, label="method", value="value", group="measure", title="score")
+    text = f"Scores are of {of}. The reconstruction error is squared, relative to the rows' squares."
+    table, alt = Table(["method", *_SCORES], rows), "Accuracy, F1 and AUC of each method"
+    return pictured("Quality", [_sentence(scores, held_out), text], spec, alt, table, opened=True)
 
 
 def _atoms(found: Any, *, words: bool) -> Part:
@@ -114,41 +107,28 @@ def _atoms(found: Any, *, words: bool) -> Part:
         leading = ", ".join(found.names[int(j)] for j in top if atom[j] != 0)
         for t, target in enumerate(found.targets):
             value = float(found.coefficients[k, t])
-            stable = () if found.stability is None else (float(found.stability[k]),)
-            rows.append([k, target, value, *stable, leading])
+            kept = () if found.stability is None else (float(found.stability[k]),)
+            rows.append([k, target, value, *kept, leading])
             if k in order[:MOST_ATOMS]:
-                records.append(
-                    {"atom": f"{k}: {_short(leading)}", "target": str(target), "coefficient": value}
-                )
+                name = f"{k}: {_short(leading)}"
+                records.append({"atom": name, "target": str(target), "coefficient": value})
     noun = "words" if words else "columns"
-    spec = _charts.bars(
-        records,
-        label="atom",
-        value="coefficient",
-        title="coefficient",
-        colour="target" if len(found.targets) > 1 else "",
-    )
+    spec = _coefficients(records, "atom", found)
     against = f" against {found.against}" if found.against else ""
-    text = [
-        f"An atom above zero speaks for {', '.join(map(str, found.targets)) if len(found.targets) == 1 else 'the class'}{against}; near zero it says nothing of the label."
-    ]
+    target = str(found.targets[0]) if len(found.targets) == 1 else "the class"
+    text = [f"An atom above zero speaks for {target}{against}; near zero it says nothing of the label."]
     if found.standardised:
         text.append("Coefficients are times the standard deviation of what they multiply.")
-    return Part(
-        "Topics" if words else "Atoms",
-        text,
-        [Figure(spec, f"Coefficient of each atom, named by its leading {noun}")],
-        Table(
-            [
-                "atom",
-                "target",
-                "coefficient",
-                *([] if found.stability is None else ["stability"]),
-                f"leading {noun}",
-            ],
-            rows,
-        ),
-    )
+    stable = [] if found.stability is None else ["stability"]
+    table = Table(["atom", "target", "coefficient", *stable, f"leading {noun}"], rows)
+    alt = f"Coefficient of each atom, named by its leading {noun}"
+    return pictured("Topics" if words else "Atoms", text, spec, alt, table)
+
+
+def _coefficients(records: _charts.Records, label: str, found: Any) -> Any:
+    """Bars of coefficients, in colours where there are several targets."""
+    colour = "target" if len(found.targets) > 1 else ""
+    return _charts.bars(records, label=label, value="coefficient", title="coefficient", colour=colour)
 
 
 def _covariates(found: Any) -> Part:
@@ -162,32 +142,23 @@ def _covariates(found: Any) -> Part:
         {"covariate": r[0], "target": r[1], "coefficient": r[2]}
         for r in rows[: MOST_ATOMS * len(found.targets)]
     ]
-    spec = _charts.bars(
-        records,
-        label="covariate",
-        value="coefficient",
-        title="coefficient",
-        colour="target" if len(found.targets) > 1 else "",
-    )
-    return Part(
-        "Covariates",
-        ["They help to predict and are in no atom."],
-        [Figure(spec, "Coefficient of each covariate")],
-        Table(["covariate", "target", "coefficient"], rows),
-    )
+    spec = _coefficients(records, "covariate", found)
+    table = Table(["covariate", "target", "coefficient"], rows)
+    text = ["They help to predict and are in no atom."]
+    return pictured("Covariates", text, spec, "Coefficient of each covariate", table)
 
 
 def _short(text: str, limit: int = 46) -> str:
-    return text if len(text) <= limit else text[: limit - 1].rstrip(", ") + "…"
+    """As many words as there is room for, the first cut if need be."""
+    if len(text) <= limit:
+        return text
+    whole, comma, _ = text[: limit - 1].rpartition(", ")
+    return f"{whole}, …" if comma else text[: limit - 1] + "…"
 
 
 def _python(model: Any) -> str:
-    name = type(model).__name__
-    return (
-        f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.predict_proba(X)"
-        if hasattr(model, "predict_proba")
-        else f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.predict(X)"
-    )
+    name, predict = type(model).__name__, "predict_proba" if hasattr(model, "predict_proba") else "predict"
+    return f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.{predict}(X)"
 
 
 def _next(*, words: bool) -> Part:

@@ -28,10 +28,11 @@ def intervals(
     """A dot with two standard errors to each side, one row a label; those with ``marked`` true stand out, of false are as others."""
     alt = _altair()
     records = _with_ends([row for row in rows if row[value] is not None], value, error)
-    colour = (
-        alt.condition(alt.datum[marked], alt.value(_ORANGE), alt.value(_BLUE)) if marked else alt.value(_BLUE)
-    )
-    return _spec(_lines(records, label, value, error, title, colour, zero=False))
+    colour = alt.value(_BLUE)
+    if marked:
+        colour = alt.condition(alt.datum[marked], alt.value(_ORANGE), colour)
+    base = _chart(records, label, [_number(value), _number(error)], color=colour)
+    return _spec(_lines(base, value, title).properties(height=_height(records, label, 20)))
 
 
 def _height(rows: Records, label: str, step: int) -> int:
@@ -46,41 +47,48 @@ def _with_ends(rows: Records, value: str, error: str) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(rows: Records, label: str, value: str, error: str, title: str, colour: Any, *, zero: bool) -> Any:
+def _chart(rows: Records, label: str, tooltip: Sequence[Any], **more: Any) -> Any:
+    """A chart with a line a label."""
     alt = _altair()
-    base = alt.Chart(alt.Data(values=list(rows)), width="container").encode(
-        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-        color=colour,
-        tooltip=[
-            alt.Tooltip(f"{_escape(label)}:N"),
-            alt.Tooltip(f"{_escape(value)}:Q", format=".3f"),
-            alt.Tooltip(f"{_escape(error)}:Q", format=".3f"),
-        ],
-    )
-    scale = alt.Scale(zero=zero)
-    lines = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title, scale=scale), x2="high:Q")
-    dots = base.mark_point(filled=True, size=65, opacity=1).encode(
+    place = alt.Y(f"{_escape(label)}:N", sort=None, title=None)
+    base = alt.Chart(alt.Data(values=list(rows)), width="container")
+    return base.encode(y=place, tooltip=[f"{_escape(label)}:N", *tooltip], **more)
+
+
+def _number(name: str, digits: str = ".3f") -> Any:
+    """A number in the note of a point."""
+    return _altair().Tooltip(f"{_escape(name)}:Q", format=digits)
+
+
+def _lines(
+    base: Any,
+    value: str,
+    title: str,
+    *,
+    ends: tuple[str, str] = ("low", "high"),
+    size: int = 65,
+    zero: bool = False,
+) -> Any:
+    """A dot between two ends."""
+    alt = _altair()
+    x = alt.X(f"{ends[0]}:Q", title=title, scale=alt.Scale(zero=zero))
+    lines = base.mark_rule(strokeWidth=2).encode(x=x, x2=f"{ends[1]}:Q")
+    return lines + base.mark_point(filled=True, size=size, opacity=1).encode(
         x=alt.X(f"{_escape(value)}:Q", title=title)
     )
-    return (lines + dots).properties(height=_height(rows, label, 20))
 
 
 def dots(rows: Records, *, label: str, value: str, group: str, title: str) -> dict[str, Any]:
     """A dot for each measure of each label."""
     alt = _altair()
-    chart = alt.Chart(alt.Data(values=list(rows)), width="container").mark_point(
+    chart = _chart(rows, label, [f"{_escape(group)}:N", _number(value)]).mark_point(
         filled=True, size=80, opacity=1
     )
     chart = chart.encode(
         x=alt.X(f"{_escape(value)}:Q", title=title, scale=alt.Scale(zero=False)),
-        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-        color=alt.Color(f"{_escape(group)}:N", scale=alt.Scale(range=list(COLOURS)), title=None),
-        shape=alt.Shape(f"{_escape(group)}:N", title=None),
-        tooltip=[
-            f"{_escape(label)}:N",
-            f"{_escape(group)}:N",
-            alt.Tooltip(f"{_escape(value)}:Q", format=".3f"),
-        ],
+        yOffset=alt.YOffset(f"{_escape(group)}:N", sort=None),  # equal scores lie side by side
+        color=alt.Color(f"{_escape(group)}:N", scale=alt.Scale(range=list(COLOURS)), sort=None, title=None),
+        shape=alt.Shape(f"{_escape(group)}:N", sort=None, title=None),
     )
     return _spec(chart.properties(height=_height(rows, label, 30)))
 
@@ -90,16 +98,11 @@ def bars(
 ) -> dict[str, Any]:
     """One bar a label, on an axis that ends at ``most``."""
     alt = _altair()
-    chart = alt.Chart(alt.Data(values=list(rows)), width="container").mark_bar(color=_BLUE)
-    chart = chart.encode(
-        x=alt.X(
-            f"{_escape(value)}:Q",
-            title=title,
-            scale=alt.Scale() if most is None else alt.Scale(domain=[0, most]),
-        ),
-        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-        tooltip=[alt.Tooltip(f"{_escape(label)}:N"), alt.Tooltip(f"{_escape(value)}:Q", format=".4g")],
+    scale = alt.Scale() if most is None else alt.Scale(domain=[0, most])
+    chart = _chart(
+        rows, label, [_number(value, ".4g")], x=alt.X(f"{_escape(value)}:Q", title=title, scale=scale)
     )
+    chart = chart.mark_bar(color=_BLUE)
     if colour:
         chart = chart.encode(
             color=alt.Color(f"{_escape(colour)}:N", scale=alt.Scale(range=list(COLOURS)), title=None)
@@ -111,9 +114,9 @@ def loadings(rows: Records, title: str) -> dict[str, Any]:
     """Loadings with two errors to each side and a line at zero; rows have feature, loading, error (or None) and clear, the others are pale."""
     alt = _altair()
     colour = alt.condition(alt.datum.clear, alt.value(_BLUE), alt.value(_PALE))
-    lines = _lines(
-        _with_ends(rows, "loading", "error"), "feature", "loading", "error", title, colour, zero=True
-    )
+    tooltip = [_number("loading"), _number("error")]
+    base = _chart(_with_ends(rows, "loading", "error"), "feature", tooltip, color=colour)
+    lines = _lines(base, "loading", title, zero=True)
     zero = alt.Chart(alt.Data(values=[{}])).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
     return _spec((zero + lines).properties(height=_height(rows, "feature", 20), width="container"))
 
@@ -155,38 +158,18 @@ def scatter(
 
 def ranges(rows: Records, *, label: str, title: str) -> dict[str, Any]:
     """A dot ``filled`` between ``lower`` and ``upper``, one line a label."""
-    alt = _altair()
-    base = alt.Chart(alt.Data(values=list(rows)), width="container").encode(
-        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-        tooltip=[
-            f"{_escape(label)}:N",
-            *(alt.Tooltip(f"{n}:Q", format=".4~g") for n in ("filled", "lower", "upper")),
-        ],
-    )
-    lines = base.mark_rule(strokeWidth=2, color=_BLUE).encode(
-        x=alt.X("lower:Q", title=title, scale=alt.Scale(zero=False)), x2="upper:Q"
-    )
-    dots = base.mark_point(filled=True, size=55, opacity=1, color=_BLUE).encode(
-        x=alt.X("filled:Q", title=title)
-    )
-    return _spec((lines + dots).properties(height=_height(rows, label, 16)))
+    tooltip = [_number(name, ".4~g") for name in ("filled", "lower", "upper")]
+    base = _chart(rows, label, tooltip, color=_altair().value(_BLUE))
+    chart = _lines(base, "filled", title, ends=("lower", "upper"), size=55)
+    return _spec(chart.properties(height=_height(rows, label, 16)))
 
 
 def against(rows: Records, *, label: str, value: str, title: str, line: float) -> dict[str, Any]:
     """A dot a label between its ``low`` and ``high``, beside a line where it should be."""
     alt = _altair()
-    base = alt.Chart(alt.Data(values=list(rows)), width="container").encode(
-        y=alt.Y(f"{_escape(label)}:N", sort=None, title=None),
-        tooltip=[f"{_escape(label)}:N", alt.Tooltip(f"{_escape(value)}:Q", format=".3f")],
-    )
-    bars = base.mark_rule(strokeWidth=2, color=_BLUE).encode(
-        x=alt.X("low:Q", title=title, scale=alt.Scale(zero=False)), x2="high:Q"
-    )
-    dots = base.mark_point(filled=True, size=65, opacity=1, color=_BLUE).encode(
-        x=alt.X(f"{_escape(value)}:Q", title=title)
-    )
+    lines = _lines(_chart(rows, label, [_number(value)], color=alt.value(_BLUE)), value, title)
     where = alt.Chart(alt.Data(values=[{}])).mark_rule(strokeDash=[4, 3]).encode(x=alt.datum(line))
-    return _spec((where + bars + dots).properties(height=_height(rows, label, 18), width="container"))
+    return _spec((where + lines).properties(height=_height(rows, label, 18), width="container"))
 
 
 def _escape(name: str) -> str:

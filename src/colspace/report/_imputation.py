@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _charts
-from ._page import MOST_ROWS, Figure, Part, Report, Table
+from ._page import MOST_ROWS, Figure, Part, Report, Table, pictured
 from ._shared import asked, glance, repeat, warned
 
 _SHOWN = 30  # filled cells in the picture
@@ -77,22 +77,14 @@ def _quality(quality: dict[str, Any]) -> Part:
         quality["sentence"],
         "Cells that were there are hidden and filled in; 1 is what the column's median or commonest level would give, lower is better.",
     ]
-    table = Table(
-        ["column", "kind", "cells", "error", "error of the median", "ratio", "inside the interval"],
-        [
-            [r["column"], r["kind"], r["cells"], r["error"], r["base"], r["ratio"], r["cover"]]
-            for r in quality["columns"]
-        ],
-    )
+    keys = "column", "kind", "cells", "error", "base", "ratio", "cover"
+    titles = {"base": "error of the median", "cover": "inside the interval"}
+    table = Table.of(quality["columns"], *keys, **titles)
     if not rows:
         return Part("Quality on hidden cells", text[:1], table=table if quality["columns"] else None)
     spec = _charts.bars(rows, label="column", value="ratio", title="error, 1 is that of the median")
-    return Part(
-        "Quality on hidden cells",
-        text,
-        [Figure(spec, "Error of each column on hidden cells, relative to its median")],
-        table,
-    )
+    alt = "Error of each column on hidden cells, relative to its median"
+    return pictured("Quality on hidden cells", text, spec, alt, table)
 
 
 def _reliability(summary: dict[str, Any]) -> Part:
@@ -101,21 +93,14 @@ def _reliability(summary: dict[str, Any]) -> Part:
     text = [
         "1 is certain, 0 no better than the column alone. Width: the median interval over the central range of the column."
     ]
-    table = Table(
-        ["column", "kind", "gaps", "share", "reliability", "width"],
-        [[r["column"], r["kind"], r["gaps"], r["share"], r["reliability"], r["width"]] for r in rows],
-    )
+    table = Table.of(rows, "column", "kind", "gaps", "share", "reliability", "width")
     if not known:
         return Part("Gaps and reliability", text, table=table)
     spec = _charts.bars(
         known, label="column", value="reliability", title="mean reliability of the filled cells", most=1.0
     )
-    return Part(
-        "Gaps and reliability",
-        text,
-        [Figure(spec, "Mean reliability of the cells filled in each column")],
-        table,
-    )
+    alt = "Mean reliability of the cells filled in each column"
+    return pictured("Gaps and reliability", text, spec, alt, table)
 
 
 def _intervals(
@@ -146,7 +131,7 @@ def _intervals(
         )
         table = Table(["row", "column", "filled", "lower", "upper"], rows)
     else:
-        table = Table(["column", "inside the interval"], [[r["column"], r["cover"]] for r in covers])
+        table = Table.of(covers, "column", "cover", cover="inside the interval")
     return Part("Intervals", text or ["There is no gap."], figures, table if rows or covers else None)
 
 
@@ -212,14 +197,9 @@ def _bent(model: Any, names: Sequence[str]) -> Part | None:
         return None
     rows = [{"column": n, "gain": float(g)} for n, g in zip(names, gain, strict=True) if g > 0]
     spec = _charts.bars(rows, label="column", value="gain", title="error that the forests remove")
-    return Part(
-        "What bends",
-        [
-            "Columns that depend on others in a curve, corrected by forests; the gain is on cells that they have not seen."
-        ],
-        [Figure(spec, "Gain of the correction in each column")],
-        Table(["column", "gain"], [[r["column"], r["gain"]] for r in rows]),
-    )
+    text = "Columns that depend on others in a curve, corrected by forests; the gain is on cells that they have not seen."
+    alt = "Gain of the correction in each column"
+    return pictured("What bends", [text], spec, alt, Table.of(rows, "column", "gain"))
 
 
 def _python(model: Any) -> str:

@@ -26,6 +26,11 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], *keys: str, **titles: str) -> Table:
+        """Some fields of records; ``titles`` are those of fields that are called otherwise."""
+        return cls([titles.get(key, key) for key in keys], [[r[key] for key in keys] for r in records])
+
     @property
     def cells(self) -> list[list[str]]:
         """The first rows as text."""
@@ -63,6 +68,13 @@ class Part:
     table: Table | None = None
     opened: bool = False
     code: Sequence[tuple[str, str]] = ()
+
+
+def pictured(
+    title: str, text: Sequence[str], spec: Mapping[str, Any], alt: str, table: Table, *, opened: bool = False
+) -> Part:
+    """A part with one picture and the table behind it."""
+    return Part(title, text, [Figure(spec, alt)], table, opened)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _charts
-from ._page import Figure, Part, Report, Table
+from ._page import Figure, Part, Report, Table, pictured
 from ._shared import asked, glance, repeat, warned
 
 _SHOWN = 30  # entities in the picture
@@ -111,17 +111,10 @@ def _partners(ranked: Any) -> Part:
         for a, b, s in zip(best[first], best[second], best["score"], strict=True)
     ]
     rows = [[_plain(v) for v in row] for row in ranked.itertuples(index=False)]
-    return Part(
-        "Partners",
-        [f"The best {second} of each {first}; the picture has the first {len(records)}, the table more."],
-        [
-            Figure(
-                _charts.bars(records, label="pair", value="score", title="score"),
-                f"Score of the best {second} of each {first}",
-            )
-        ],
-        Table([str(c) for c in ranked.columns], rows),
-    )
+    text = f"The best {second} of each {first}; the picture has the first {len(records)}, the table more."
+    spec = _charts.bars(records, label="pair", value="score", title="score")
+    table = Table([str(c) for c in ranked.columns], rows)
+    return pictured("Partners", [text], spec, f"Score of the best {second} of each {first}", table)
 
 
 # ---------------------------------------------------------------------- why
@@ -147,7 +140,7 @@ def _why(estimator: Any, ranked: Any, wanted: Any) -> Part | None:
     spec = _charts.bars(records, label="why", value="part of the score", title="part of the score")
     alt = f"What the {_SPEAKERS} strongest add to the score of the best {second} of each {first}"
     table = Table([first, second, "by", "part of the score", "is linked"], rows)
-    return Part("Why these partners", [words], [Figure(spec, alt)], table)
+    return pictured("Why these partners", [words], spec, alt, table)
 
 
 def _speakers(

@@ -10,7 +10,7 @@ import numpy as np
 from ..displays._compute import colour_response, deviations
 from ..reduction._loadings import block_errors, block_loadings, largest
 from . import _charts
-from ._page import Figure, Part, Report, Table
+from ._page import Figure, Part, Report, Table, pictured
 from ._shared import asked, call_of, glance, repeat, warned
 
 MOST_LOADINGS = 15
@@ -75,9 +75,8 @@ def reduction_report(
     if X is not None:
         parts.append(_embedding(estimator, X, y, names, seed, count))
     parts += [*warned(notes), repeat(command, python or _python(estimator, supervised=bool(names))), _next()]
-    lead = f"{h} direction{'s' if h > 1 else ''}" + (
-        f" in each of {len(blocks)} blocks" if len(blocks) > 1 else ""
-    )
+    each = f" in each of {len(blocks)} blocks" if len(blocks) > 1 else ""
+    lead = f"{h} direction{'s' if h > 1 else ''}{each}"
     width = sum(len(features) for features, _ in blocks.values())
     of = f" of {count:,} rows and {width:,} columns" if count is not None else f" of {width:,} columns"
     found = f" {quality['sentence']}" if quality and "sentence" in quality else ""
@@ -115,35 +114,19 @@ def _quality(quality: dict[str, Any]) -> Part:
         f"{metric} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
         *quality["notes"],
     ]
-    table = Table(
-        ["method", "directions", "columns", metric, "error", "difference", "error of the difference"],
-        [
-            [
-                r["method"],
-                r["n_components"],
-                r["n_columns"],
-                r["score"],
-                r["error"],
-                r["difference"],
-                r["difference_error"],
-            ]
-            for r in rows
-        ],
-    )
+    titles = {"n_components": "directions", "n_columns": "columns", "score": metric}
+    titles |= {"difference_error": "error of the difference"}
+    keys = "method", "n_components", "n_columns", "score", "error", "difference", "difference_error"
     alt = f"{metric} of each method on rows left out, with two standard errors to each side"
-    return Part(title, text, [Figure(spec, alt)], table)
+    return pictured(title, text, spec, alt, Table.of(rows, *keys, **titles))
 
 
 def _spoke(parts: dict[str, float]) -> Part:
     rows = [{"part": _PARTS.get(name, name), "share": float(value)} for name, value in parts.items()]
     spec = _charts.bars(rows, label="part", value="share", title="share of variance on rows left out")
     text = ["What each part of the fit explains of rows it has not seen; a part at zero was left out."]
-    return Part(
-        "Which parts spoke",
-        text,
-        [Figure(spec, "Share of the variance on rows left out that each part explains")],
-        Table(["part", "share"], [[r["part"], r["share"]] for r in rows]),
-    )
+    alt = "Share of the variance on rows left out that each part explains"
+    return pictured("Which parts spoke", text, spec, alt, Table.of(rows, "part", "share"))
 
 
 def _rank(test: dict[str, Any]) -> Part:
@@ -160,19 +143,10 @@ def _counted(estimator: Any) -> Part:
         for h, (r, e) in enumerate(zip(scores["score"], scores["error"], strict=True))
     ]
     spec = _charts.intervals(rows, label="directions", value="R2", error="error", title="R2 on rows left out")
-    return Part(
-        "How many directions",
-        [
-            f"{int(estimator.n_components_)}: the least number that reads rows left out as well as the best does, within its error."
-        ],
-        [
-            Figure(
-                spec,
-                "R2 of each number of directions on rows left out, with two standard errors to each side",
-            )
-        ],
-        Table(["directions", "R2", "error"], [[r["directions"], r["R2"], r["error"]] for r in rows]),
-    )
+    why = "the least number that reads rows left out as well as the best does, within its error."
+    alt = "R2 of each number of directions on rows left out, with two standard errors to each side"
+    table = Table.of(rows, "directions", "R2", "error")
+    return pictured("How many directions", [f"{int(estimator.n_components_)}: {why}"], spec, alt, table)
 
 
 def _loadings(estimator: Any) -> Part:
@@ -186,9 +160,8 @@ def _loadings(estimator: Any) -> Part:
                 error = None if errors is None else float(errors[block][i, k])
                 value = float(L[i, k])
                 clear = error is None or abs(value) > 2 * error
-                rows.append(
-                    {"feature": names[i], "panel": panel, "loading": value, "error": error, "clear": clear}
-                )
+                row = {"feature": names[i], "panel": panel, "loading": value, "error": error}
+                rows.append({**row, "clear": clear})
     figures = []
     for panel in dict.fromkeys(row["panel"] for row in rows):
         shown = [row for row in rows if row["panel"] == panel][:MOST_LOADINGS]
@@ -196,10 +169,7 @@ def _loadings(estimator: Any) -> Part:
     text = [f"Times the standard deviation of the column, the {MOST_LOADINGS} largest of each direction."]
     if errors is not None:
         text.append("Lines are two standard errors to each side; those that reach zero are pale.")
-    table = Table(
-        ["direction", "column", "loading", "error"],
-        [[r["panel"], r["feature"], r["loading"], r["error"]] for r in rows],
-    )
+    table = Table.of(rows, "panel", "feature", "loading", "error", panel="direction", feature="column")
     if not rows:
         return Part("Loadings", ["All loadings are zero."])
     return Part("Loadings", text, figures, table)
@@ -233,7 +203,7 @@ def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int, count: int
     spec = _charts.scatter(records, x=labels[0], y=second, colour=colour, classes=classes, tooltip=shown)
     table = Table([*labels, colour] if colour else labels, [list(r.values()) for r in records])
     alt = f"Rows by {labels[0]} and {second}" + (f", coloured by {colour}" if colour else "")
-    return Part("Embedding", text, [Figure(spec, alt)], table)
+    return pictured("Embedding", text, spec, alt, table)
 
 
 def _python(estimator: Any, *, supervised: bool) -> str:

@@ -12,19 +12,9 @@ from ._profile import profile
 
 MOST_GAPS = 30  # columns in the picture of gaps
 #: Columns of a kind, in a sentence that counts them.
-_KINDS = {
-    "number": "of numbers",
-    "whole": "of whole numbers",
-    "levels": "of levels",
-    "words": "of words",
-    "text": "of text",
-}
-_KINDS |= {
-    "id": "of ids",
-    "date": "of dates",
-    "number?": "of numbers with signs",
-    "date?": "of dates as text",
-}
+_KINDS = {"number": "of numbers", "whole": "of whole numbers", "levels": "of levels", "words": "of words"}
+_KINDS |= {"text": "of text", "id": "of ids", "date": "of dates"}
+_KINDS |= {"number?": "of numbers with signs", "date?": "of dates as text"}
 
 
 def asked(text: Sequence[str], facts: Mapping[str, Any]) -> Part:

@@ -7,7 +7,7 @@
     const text = { labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" };
     return {
       background: null, font: "system-ui, sans-serif", view: { stroke: null },
-      axis: { ...text, gridColor: line, domainColor: line, tickColor: line, labelLimit: window.innerWidth < 600 ? 130 : 260, titleLimit: window.innerWidth < 600 ? 230 : 600, tickCount: window.innerWidth < 600 ? 4 : 8 },
+      axis: { ...text, gridColor: line, domainColor: line, tickColor: line, labelLimit: window.innerWidth < 600 ? 130 : 320, titleLimit: window.innerWidth < 600 ? 230 : 600, tickCount: window.innerWidth < 600 ? 4 : 8 },
       legend: { ...text, orient: "bottom", labelLimit: 200 }, header: text, title: { color: ink },
       text: { color: ink }, rule: { color: ink },
     };
