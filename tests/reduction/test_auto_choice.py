@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
 from colspace import DeterminedResponseWarning, JointReduction, stack_blocks
@@ -16,6 +17,7 @@ from colspace._blocks import parse_blocks
 from colspace.reduction import _auto, _auto_choice
 from colspace.reduction._auto import fit_auto
 from colspace.reduction._auto_choice import Variant, leading_count
+from colspace.reduction._auto_linear import learn_ridges
 from colspace.reduction._source import Source, gathered
 
 
@@ -117,6 +119,60 @@ def test_a_gain_within_a_standard_error_is_none(table, monkeypatch):
     for asked["gain"], cut in ((least - 0.01, False), (least + 0.01, True)):
         model = JointReduction(1, blocks=blocks, n_groups=None).fit(X, y)
         assert (model.n_axes_["a"] < 59) == cut
+
+
+# ---------------------------------------------------------------------- blocks that share one ridge
+
+
+def two_blocks(n: int, seed: int = 0):
+    """y is a sum of columns of two blocks that go together."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, 8)) * np.geomspace(0.1, 10, 8)
+    B = rng.standard_normal((n, 6)) + 0.1 * A[:, 2:]
+    y = A[:, 3] / 0.72 - B[:, 0] + B[:, 4] + 0.5 * rng.standard_normal(n)
+    X, blocks = stack_blocks({"a": A, "b": B})
+    return X, y, blocks
+
+
+def test_joint_parts_are_the_coefficients_of_a_ridge_on_all_columns():
+    X, y, blocks = two_blocks(90)
+    X[:, 5] = 1.0  # constant columns have no part
+    ridges = learn_ridges(Source.of(X, y, None, "test", tails=False), parse_blocks(blocks, X.shape[1]))
+    penalty = len(X) * ridges.joint.ridge
+    expected = Ridge(penalty).fit(standard(X), standard(y[:, None])).coef_.reshape(-1, 1)
+    found = [
+        ridge.axes.map / ridge.root @ part
+        for ridge, part in zip(ridges.blocks, ridges.joint_parts(), strict=True)
+    ]
+    assert_allclose(np.vstack(found) * X.std(axis=0)[:, None], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_blocks_share_a_ridge_where_that_reads_numbers_better(labels, monkeypatch):
+    X, y, blocks = two_blocks(1120)
+    y = np.where(y > 0, "high", "low") if labels else y
+    chosen = []
+
+    def choose(*args):
+        chosen.append(_auto_choice.choose_variant(*args))
+        return chosen[-1]
+
+    def quality():
+        model = JointReduction(1, blocks=blocks, n_groups=None).fit(X[:120], y[:120])
+        reader = LinearRegression().fit(model.transform(X[:120]), y[:120])
+        return reader.score(model.transform(X[120:]), y[120:])
+
+    monkeypatch.setattr(_auto, "choose_variant", choose)
+    if labels:
+        JointReduction(1, blocks=blocks, n_groups=None).fit(X[:120], y[:120])
+        assert chosen[0].alpha is not None
+        return
+    shared = quality()
+    assert chosen[0].alpha is None
+    monkeypatch.setattr(_auto, "choose_variant", lambda *_: Variant())
+    whole = RidgeCV().fit(standard(X)[:120], y[:120]).score(standard(X)[120:], y[120:])
+    assert shared > whole - 0.01
+    assert shared > quality() + 0.03
 
 
 def test_one_block_and_narrow_blocks_keep_all_axes(table, monkeypatch):

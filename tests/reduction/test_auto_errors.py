@@ -8,7 +8,8 @@ from scipy import sparse, stats
 
 from colspace import JointReduction
 from colspace.metrics import nsee
-from colspace.reduction import _auto_cells, _auto_errors, _groups
+from colspace.reduction import _auto, _auto_cells, _auto_errors, _groups
+from colspace.reduction._auto_choice import Variant
 from colspace.reduction._auto_kernel import KernelGradients
 from colspace.reduction._auto_tiles import RowDeal
 from colspace.reduction._gradient import fit_kernel
@@ -111,7 +112,10 @@ def by_hand(X, Y, rest, fit, sampled, columns):
         s = slice(start, start + len(c))
         start = s.stop
         rho, U = fit.spoken[b]
-        T = (A[:, s].T @ V0 / n) @ U
+        T = A[:, s].T @ V0 / n
+        if fit.alpha is None:  # the block's part of the ridge on all columns
+            T = np.linalg.solve(root, D[c][:, None] * coefficients(rest)[c])
+        T = T @ U
         T = T / np.linalg.norm(T, axis=0)
         G = (T * rho) @ T.T + 2 * fit.v_kernel**2 / both * gradients[b] / trace
         second = sum(h[s] @ h[s].T for h in H) - noise[s, s]
@@ -125,15 +129,16 @@ def by_hand(X, Y, rest, fit, sampled, columns):
     return found
 
 
-@pytest.mark.parametrize("blocks", [None, TWO])
-def test_the_group_solve_is_the_fit_on_the_other_rows(blocks, table, caught):
+@pytest.mark.parametrize(("blocks", "alpha"), [(None, 0.0), (TWO, 0.0), (TWO, None)])
+def test_the_group_solve_is_the_fit_on_the_other_rows(blocks, alpha, table, caught, monkeypatch):
     """At the same ridges, weights, label directions and kernel: from the sums and from the rows, to 1e-8."""
+    monkeypatch.setattr(_auto, "choose_variant", lambda *_: Variant(0, alpha))
     X, Y = table
     columns = [np.arange(6)] if blocks is None else [np.arange(3), np.arange(3, 6)]
     model = JointReduction(2, blocks=blocks).fit(X, Y)
     fit, sums = caught["fit"], caught["sums"]
     assert min(model.parts_.values()) > 0
-    assert not fit.alpha
+    assert fit.alpha == alpha
     places = np.hstack(
         [
             ridge.axes.coordinates(X) / np.sqrt(len(c))

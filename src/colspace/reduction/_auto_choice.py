@@ -24,16 +24,16 @@ Index = NDArray[np.intp]
 
 # steps of the ridge's grid, and how far blocks follow each other
 _STEPS = (0, 2)
-_ALPHAS = (0.0, 0.5, 2.0)
+_ALPHAS: tuple[float | None, ...] = (0.0, 0.5, 2.0)
 _ROWS = 400
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Steps of the ridge's grid, how far blocks follow each other, and whether wide blocks keep leading axes alone."""
+    """Steps of the ridge's grid, how far blocks follow each other (None: they share one ridge), and whether wide blocks keep leading axes alone."""
 
     steps: int = 0
-    alpha: float = 0.0
+    alpha: float | None = 0.0
     leading: bool = False
 
 
@@ -111,11 +111,13 @@ def choose_variant(source: Source, blocks: Blocks, ridges: Ridges, sample: RowSa
     """The variant of least held-out error of a linear reader, where there is a choice.
 
     Scores of the rows a ridge has seen are overfit when columns outnumber rows, and a reader learns from them: a heavier
-    ridge may do better, and leading axes, if by more than a standard error. Several blocks may follow each other. Five
-    folds of at most 400 rows of the sample.
+    ridge may do better. Several blocks may follow each other; they share one ridge (numbers as response, no wide block) or keep
+    leading axes (wide blocks) if that is better by more than a standard error. Five folds of at most 400 rows of the sample.
     """
     wide = wide_blocks(source, blocks)
-    alphas: Sequence[float] = _ALPHAS if len(blocks) > 1 else (0.0,)
+    alphas = _ALPHAS if len(blocks) > 1 else (0.0,)
+    if len(blocks) > 1 and not (any(wide) or source.encoder.labels):
+        alphas = (*alphas, None)
     steps = _STEPS if max(ridges.widths) > 0.8 * ridges.count else (0,)
     variants = [Variant(step, alpha) for step in steps for alpha in alphas]
     plain = len(variants)
@@ -142,9 +144,10 @@ def choose_variant(source: Source, blocks: Blocks, ridges: Ridges, sample: RowSa
             axes = LeadingAxes.of(start, wide, r)
             rows = replace(rows, table=axes.source(rows.table), blocks=axes.blocks(blocks))
             errors[plain:, test] = rows.errors(first_pass(rows.train_rows, rows.blocks), (0,), alphas, r)
-    best = int(np.argmin(errors[:plain].sum(axis=1)))
-    if any(wide):
-        other = plain + int(np.argmin(errors[plain:].sum(axis=1)))
+    total, apart = errors.sum(axis=1), np.array([v.leading or v.alpha is None for v in variants])
+    best = int(np.argmin(np.where(apart, np.inf, total)))
+    if apart.any():
+        other = int(np.argmin(np.where(apart, total, np.inf)))
         gain = errors[best] - errors[other]
         if gain.sum() > np.sqrt(len(gain)) * gain.std():
             best = other
@@ -167,7 +170,7 @@ class HeldOut:
         t, rows = self.table, self.train
         return replace(t, X=t.X[rows], y=t.y[rows], weights=t.weights[rows])
 
-    def errors(self, start: Start, steps: Sequence[int], alphas: Sequence[float], r: int) -> Array:
+    def errors(self, start: Start, steps: Sequence[int], alphas: Sequence[float | None], r: int) -> Array:
         """Squared errors of the rows left out (variants x rows), for the first pass over the others."""
         rows, X, w = self.train_rows, self.table.X, self.table.weights
         loo = rows.reduce(start.plan)

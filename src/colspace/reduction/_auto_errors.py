@@ -178,7 +178,7 @@ class AutoFit:
     ridges: Ridges
     unit: bool
     r: int
-    alpha: float
+    alpha: float | None
     blocks: BlockSums | None
     kernel: KernelGradients | None
     v_kernel: float
@@ -233,9 +233,9 @@ class AutoFit:
         """Directions of every block from the sums of some groups."""
         rest = self.rest(sums)
         bends = self.seconds is not None and self.has_third
-        shift = None
-        if self.kernel is not None or bends:
-            shift = self.coefficients(rest) - self.coefficients_of_all
+        shifted, shared = self.kernel is not None or bends, self.alpha is None and self.blocks is not None
+        along = self.coefficients(rest) if shifted or shared else None
+        shift = along - self.coefficients_of_all if shifted and along is not None else None
         both = self.v_kernel + self.v_moments
         w_kernel, w_moments = (2 * v**2 / both if both > 0 else 0.0 for v in (self.v_kernel, self.v_moments))
         gradients = self.gradients(rest, sums.sampled > 0, shift, w_kernel)
@@ -244,7 +244,7 @@ class AutoFit:
             triple = triple - self.bent(shift)
         found = []
         for b, metric in enumerate(rest.metrics):
-            t, C = self.linear(rest, b), metric.factor
+            t, C = self.linear(rest, b, along if shared else None), metric.factor
             inside = None if gradients is None else gradients[b]
             if len(C) > _DENSE:
                 U = krylov_vectors(
@@ -299,10 +299,15 @@ class AutoFit:
             found.append(inner / size if size > 0 and inner > 0 else 1.0)
         return found
 
-    def linear(self, rest: Rest, b: int) -> Array:
-        """The linear part, sum of rho t t' with t = C^-1 T u of length one, as columns sqrt(rho) t."""
+    def linear(self, rest: Rest, b: int, along: Array | None) -> Array:
+        """The linear part, sum of rho t t' with t = C^-1 T u of length one, as columns sqrt(rho) t; C' b u with coefficients b of one ridge."""
         rho, U = self.spoken[b]
-        t = rest.metrics[b].half(self.toward(rest, b) @ U)
+        metric = rest.metrics[b]
+        t = (
+            metric.half(self.toward(rest, b) @ U)
+            if along is None
+            else metric.factor.T @ along[self.slices[b]] @ U
+        )
         norms = np.linalg.norm(t, axis=0)
         t = t / np.where(norms > 0, norms, 1.0)
         return t * np.sqrt(rho)

@@ -51,6 +51,23 @@ class Ridges:
         """Number of mapped responses."""
         return self.response.map.shape[1]
 
+    def joint_parts(self) -> list[Array]:
+        r"""Coefficients of the ridge on all columns, for the whitened coordinates of every block.
+
+        Its coefficients b of a block's columns are those of coordinates :math:`a = (S + \lambda)^{-1/2} T^\top x` times
+        :math:`(S + \lambda)^{1/2} T^{-1}`, with :math:`T = D^{-1} V` and so :math:`T^{-1} = T^\top D^2`.
+        """
+        joint = self.joint
+        whole = joint.axes.map @ (joint.cross / (joint.axes.values + joint.ridge)[:, None])
+        ends = np.cumsum([len(ridge.axes.columns) for ridge in self.blocks])[:-1]
+        found = []
+        for ridge, own in zip(self.blocks, np.split(whole, ends), strict=True):
+            T = ridge.axes.map
+            squares = np.einsum("ij,ij->i", T, T)  # of 1/D; zero of constant columns, which have no part
+            lifted = own / np.where(squares > 0, squares, 1.0)[:, None]
+            found.append(ridge.root[:, None] * (T.T @ lifted))
+        return found
+
 
 def all_pairs(n: int) -> tuple[tuple[int, int], ...]:
     """Pairs of blocks (i, j), i <= j."""
@@ -176,19 +193,22 @@ class BlockPlan:
         return BlockSums(together.T @ (together * w[:, None]), toward)
 
 
-def linear_parts(ridges: Ridges, sums: BlockSums | None, r: int, alpha: float) -> list[Array]:
+def linear_parts(ridges: Ridges, sums: BlockSums | None, r: int, alpha: float | None) -> list[Array]:
     r"""G_L of every block.
 
     Several blocks complement each other: with the others' leave-one-out scores :math:`O = [F_c U_c]` the agreement of
     block b is that of its predictions with :math:`Y - 0.6\, O (O^\top O + \epsilon)^{-1} O^\top Y`, so that blocks share the
     directions of the response among them. They also agree: directions follow Y + alpha times the mean prediction of
-    the other blocks.
+    the other blocks. With ``alpha`` None directions are the block's part of the ridge on all columns, for which what the other blocks
+    say of the response is no noise.
     """
     agreements = block_agreements(ridges, sums, r)
     if sums is None:
         return [
             linear_part(ridge.whitened_cross, a) for ridge, a in zip(ridges.blocks, agreements, strict=True)
         ]
+    if alpha is None:
+        return [linear_part(T, a) for T, a in zip(ridges.joint_parts(), agreements, strict=True)]
     n = ridges.count
     return [
         linear_part(ridge.whitened_cross + alpha * sums.toward[b] / n, agreements[b])
