@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def tolerance(method: str, kinds: Sequence[str], rank: int | None) -> float:
     """When EM may stop, if nothing is asked for."""
@@ -52,3 +55,13 @@ def check_rank(imputer: Any, width: int) -> int | None:
         msg = f"n_components={imputer.n_components} must be less than the columns that vary, n_features={width}; {most}"
         raise ValueError(msg)
     return int(imputer.n_components)
+
+
+def check_two_rows(weight: NDArray[np.float64] | None) -> None:
+    """Refuse weights that leave less than two rows."""
+    if weight is not None and weight.sum() < 2 and np.count_nonzero(weight) < 2:
+        msg = (
+            f"X has n_samples={len(weight)}, but one of a positive sample_weight ({weight.sum():g}): at least 2 rows "
+            "are needed to learn from; give more rows, or larger weights"
+        )
+        raise ValueError(msg)

@@ -21,7 +21,7 @@ from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, at_least, for_output, whole
 from .._validation import check_weights
 from ._bend import may_bend
-from ._checks import check_rank, check_share, is_number, tolerance
+from ._checks import check_rank, check_share, check_two_rows, is_number, tolerance
 from ._codecs import NOMINAL
 from ._columns import Columns, columns_of, model_columns, warn_left_out
 from ._corrections import Refit, corrections
@@ -236,12 +236,8 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
             others; nothing else depends on it.
         """
         rows, layout = self._read(X, sample_weight)
-        bends = may_bend(
-            self.nonlinear,
-            self.method,
-            rows,
-            plain=not isinstance(self.tails, str) and np.isfinite(self.tails),
-        )
+        plain = not isinstance(self.tails, str) and np.isfinite(self.tails)
+        bends = may_bend(self.nonlinear, self.method, rows, plain=plain)
         distinct = rows.values()
         kinds = choose_kinds(distinct, layout.hints, self.kinds, layout.labels)
         columns = columns_of(kinds, distinct, [hint in (NOMINAL, "binary") for hint in layout.hints])
@@ -305,12 +301,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         warn_left_out(layout, self.kinds)
         validate_data(clone(self), X, reset=True, skip_check_array=True)  # names that scikit-learn refuses
         weight = check_weights(sample_weight, values)
-        if weight is not None and weight.sum() < 2 and np.count_nonzero(weight) < 2:
-            msg = (
-                f"X has n_samples={len(weight)}, but one of a positive sample_weight ({weight.sum():g}): at least 2 rows "
-                "are needed to learn from; give more rows, or larger weights"
-            )
-            raise ValueError(msg)
+        check_two_rows(weight)
         return weighted_rows(values, weight, count_jobs(self.n_jobs)), layout
 
     def _store(
