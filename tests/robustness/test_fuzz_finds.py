@@ -5,6 +5,8 @@ import pytest
 from scipy import sparse
 
 from colspace import (
+    ConstantColumnWarning,
+    CopulaImputer,
     JointReduction,
     PrincipalHessian,
     ReducedRank,
@@ -154,3 +156,20 @@ def test_weights_out_of_proportion(
     assert row_unit(np.array([0.5, 1.0, 2.0**40])) == 0.5
     found = JointReduction(1).fit(X, y, sample_weight=w)
     assert np.isfinite(found.components_).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_halves_of_few_labelled_rows_show_no_direction(seed):  # a half without a difference of labels had rank zero
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((6, 3)), np.array([1.0, np.nan, 1.0, 2.0, np.nan, 1.0])
+    model = SteinReduction(2).fit(X, y)
+    assert np.isfinite(model.components_).all()
+    assert np.linalg.matrix_rank(model.components_) == 2
+
+
+def test_gaps_of_a_table_without_columns_that_vary():  # shares of no column
+    X = np.tile([1.0, 2.0, np.nan], (21, 1))
+    X[0, 2] = 3.0
+    with pytest.warns(ConstantColumnWarning):
+        filled = CopulaImputer(nonlinear="gaps").fit_transform(X)
+    np.testing.assert_array_equal(filled, np.tile([1.0, 2.0, 3.0], (21, 1)))

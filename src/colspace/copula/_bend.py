@@ -38,7 +38,7 @@ def may_bend(nonlinear: bool | str, method: str, rows: Any, *, plain: bool = Fal
 
 def spared_columns(rows: LocalRows | DaskRows, nonlinear: bool | str, p: int) -> NDArray[np.bool_]:
     """Columns for which no forest is looked for: none, all, or with "gaps" those of which less than ``LEAST_GAPS`` is missing."""
-    if nonlinear != "gaps" or not isinstance(rows, LocalRows):
+    if nonlinear != "gaps" or not isinstance(rows, LocalRows) or p == 0:
         return np.full(p, not nonlinear)
     return np.asarray(np.average(np.isnan(rows.X), axis=0, weights=rows.weight) < LEAST_GAPS)
 

@@ -223,7 +223,7 @@ def solve_stein(
         else:
             unlabeled = own if unlabeled is None else np.hstack([unlabeled, own])
     tie = m.covariance if frame.root is None else frame.root @ frame.root
-    shown = r if m.metric is None or labeled is None else min(r, matrix_rank(labeled))
+    shown = r if m.metric is None or labeled is None else min(r, max(matrix_rank(labeled), 1))
     directions, values = leading(blend(labeled, unlabeled, weight, norm), shown, tie)
     rank = response_rank(m) if frame.supervised else 0
     if m.metric is None and frame.supervised and weight == 0.0 and options.order == 1 and r > rank:
