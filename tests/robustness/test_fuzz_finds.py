@@ -159,7 +159,9 @@ def test_weights_out_of_proportion(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_halves_of_few_labelled_rows_show_no_direction(seed):  # a half without a difference of labels had rank zero
+def test_halves_of_few_labelled_rows_show_no_direction(
+    seed,
+):  # a half without a difference of labels had rank zero
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((6, 3)), np.array([1.0, np.nan, 1.0, 2.0, np.nan, 1.0])
     model = SteinReduction(2).fit(X, y)
