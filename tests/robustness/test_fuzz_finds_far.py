@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from colspace import KernelPairRegressor, SupervisedDictionaryClassifier
+from colspace import KernelPairRegressor, SupervisedDictionaryClassifier, SupervisedDictionaryRegressor
 from colspace.dictionary._products import backward, forward, second_moment
 from colspace.dictionary._units import seen_energy
 from colspace.reduction._rank_products import _weighted_gram
@@ -51,3 +51,13 @@ def test_entities_beyond_all_others_have_finite_scores():
     )
     far = np.array([[1e300, -1e300, 0.0], [1e-300, 1e150, 1.0]])
     assert np.isfinite(model.predict(far)).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_atoms_that_have_grown_beyond_single_precision():  # they were infinite
+    rng = np.random.default_rng(0)
+    X = (100 * rng.standard_normal((13, 12))).astype(np.float32)
+    with pytest.raises(ValueError, match=r"atoms have grown to .*e\+\d+, which float32 does not hold"):
+        SupervisedDictionaryRegressor(2, solver="lpgd", positive=False, step=0.01, max_iter=24).fit(
+            X, X[:, 0]
+        )

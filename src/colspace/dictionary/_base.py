@@ -159,6 +159,13 @@ class SupervisedDictionary(
         self.n_iter_ = max(1, len(found.history) - 1)
         self.reason_ = found.reason
         self.reconstruction_error_ = rebuilding_error(problem, state.W, state.H, self.positive)
+        largest = float(np.abs(state.W).max())
+        if largest > float(np.finfo(dtype).max):
+            msg = (
+                f"atoms have grown to {largest:.3g}, which {np.dtype(dtype).name} does not hold: the fit has diverged. "
+                "Remedies: step=None, or a shorter step"
+            )
+            raise ValueError(msg)
         self.components_ = state.W.T.astype(dtype)
         if self.n_bootstraps:
             rng = generator(self.random_state)
