@@ -209,6 +209,14 @@ def test_marginals_of_cells_that_hardly_weigh_are_finite():
     assert np.isfinite(far.curve).all()
 
 
+def test_a_huge_cell_is_beyond_any_law():  # squares of what it is off by overflowed
+    z = np.concatenate(
+        [[-7.38, -7.36, -7.34, -7.15, -2.71], np.linspace(-2.44, -2.44 + 1e-5, 9), [0.2, 6.06]]
+    )
+    x = np.concatenate([[-1e300], np.linspace(-1.8, 1.7, 15)])
+    np.testing.assert_array_equal(Column("continuous", z, x, NONE, 0.04).curve, x)
+
+
 def test_more_gaps_more_sweeps():
     assert schedule(0.1) == (60, 10)
     assert schedule(0.5) == (200, 50) == schedule(0.9)

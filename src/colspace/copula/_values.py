@@ -87,9 +87,9 @@ class Column:
                 law = tail.law(reach)
                 off = law - x[far]
                 slope = np.maximum(tail.power * np.abs(law - tail.middle) / reach, _TINY)
-                with np.errstate(over="ignore"):  # of cells that hardly weigh: nothing but chance
+                with np.errstate(over="ignore", invalid="ignore"):  # cells that hardly weigh, or are far beyond a law
                     chance = self.wobble * self.looseness(reach)
-                lack = float(((off / slope) ** 2 / chance).sum()) / len(off)
+                    lack = float(np.nansum((off / slope) ** 2 / chance)) / len(off)
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
         return np.maximum.accumulate(x)
 
