@@ -131,8 +131,8 @@ def few_labels(
         pixels: dict[str, Any] = {"response": "labels", "standardize": False}
         chosen = SteinReductionCV(h, **grid, **pixels, cv=3)
         models: dict[str, tuple[Any, str]] = {
-            "semi-supervised Stein, cross-validated": (chosen, "some"),
             "semi-supervised Stein, defaults": (SteinReduction(h, **pixels), "some"),
+            "semi-supervised Stein, cross-validated": (chosen, "some"),
             "PLS": (PlsDirections(h), "indicators"),
             "PCA": (PCA(h, svd_solver="full"), "none"),
         }
