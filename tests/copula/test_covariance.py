@@ -1,7 +1,10 @@
 """Any correlation that predicts: steps against closed forms, the choice by hidden cells on simulated tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm, truncnorm
 
 from colspace import CopulaImputer
@@ -288,6 +291,17 @@ def test_a_warm_start_keeps_the_mixture(monkeypatch):
     assert model._point.wider is first.wider
     assert np.abs(start.cover - correlation(found)).max() < 0.02
     assert np.abs(model._point.joint - first.joint).max() < 0.02
+
+
+def test_a_warm_start_takes_the_factors_out_of_the_mixture(monkeypatch):
+    _, X = dense_table(7)
+    model = CopulaImputer(nonlinear=False, random_state=0).fit(X)
+    factors, full = _choice.factor_correlation(model._model.factors), np.eye(X.shape[1]) + 0.1
+    model._point = replace(model._point, share=0.25, joint=0.75 * factors + 0.25 * full)
+    starts, plain = [], _choice.fit_normal
+    monkeypatch.setattr(_choice, "fit_normal", lambda *a: starts.append(a[1].cover) or plain(*a))
+    model.set_params(n_components=model.n_components_, warm_start=True).fit(X)
+    assert_allclose(starts[0], full, atol=1e-12)
 
 
 def test_rows_are_predicted_by_themselves_and_weights_count_rows():

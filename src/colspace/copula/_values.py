@@ -87,7 +87,8 @@ class Column:
                 law = tail.law(reach)
                 off = law - x[far]
                 slope = np.maximum(tail.power * np.abs(law - tail.middle) / reach, _TINY)
-                with np.errstate(over="ignore", invalid="ignore"):  # cells that hardly weigh, or are far beyond a law
+                # cells that hardly weigh, or are far beyond a law
+                with np.errstate(over="ignore", invalid="ignore"):
                     chance = self.wobble * self.looseness(reach)
                     lack = float(np.nansum((off / slope) ** 2 / chance)) / len(off)
                 x[far] += np.minimum(reach - _TAIL, 1.0) * (off / max(lack, 1.0))
