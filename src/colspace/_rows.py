@@ -7,6 +7,7 @@ import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +17,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from ._threads import in_threads
 
 #: Bytes of float64 that one chunk of rows takes: large enough for BLAS-3, small beside any table.
 CHUNK_BYTES = 4 << 20
@@ -76,7 +79,7 @@ def is_workspace(array: NDArray[Any]) -> bool:
     return any(array.base is buffer for buffer in _kept.__dict__.values())
 
 
-def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = None) -> S:
+def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = None, threads: int = 1) -> S:
     """Sum ``statistic(*chunks)`` over aligned chunks of rows, in one pass.
 
     Parameters
@@ -89,6 +92,9 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
         Dask collection the others may be in memory: arrays, or Series and frames of pandas and polars.
     chunk : int, optional
         Rows per chunk; by default about 4 MB of float64.
+    threads : int, default=1
+        How many share the chunks of arrays in memory. The sum is the same, to the last bit; the statistic must not change
+        what it shares. Dask has threads of its own, and an iterator is read by one.
 
     Returns
     -------
@@ -116,7 +122,7 @@ def reduce_rows(statistic: Callable[..., S], *arrays: Any, chunk: int | None = N
             msg = "an iterator of chunks stands alone: let it yield tuples of aligned chunks"
             raise TypeError(msg)
         return sum_parts(statistic(*(c if isinstance(c, tuple) else (c,))) for c in arrays[0])
-    return _reduce_local(statistic, arrays, chunk)
+    return _reduce_local(statistic, arrays, chunk, threads)
 
 
 def sum_parts(parts: Iterable[S]) -> S:
@@ -141,7 +147,9 @@ def _absorb(total: Any, part: Any) -> Any:
     return total + part
 
 
-def _reduce_local(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: int | None) -> S:
+def _reduce_local(
+    statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: int | None, threads: int = 1
+) -> S:
     lengths = {a.shape[0] for a in arrays}
     if len(lengths) > 1:
         msg = f"arrays have different numbers of rows: {[a.shape[0] for a in arrays]}; align them first"
@@ -151,7 +159,15 @@ def _reduce_local(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: i
         msg = "no rows: the arrays have 0 rows, at least 1 is needed"
         raise ValueError(msg)
     step = chunk or chunk_rows(*arrays)
-    return sum_parts(statistic(*(a[i : i + step] for a in arrays)) for i in range(0, n_rows, step))
+    starts = range(0, n_rows, step)
+
+    def part(i: int) -> S:
+        return statistic(*(a[i : i + step] for a in arrays))
+
+    if min(threads, len(starts)) < 2:
+        return sum_parts(map(part, starts))
+    with ThreadPoolExecutor(min(threads, len(starts))) as pool:
+        return sum_parts(found for _, found in in_threads(pool, part, starts))
 
 
 def _reduce_dask(statistic: Callable[..., S], arrays: tuple[Any, ...], chunk: int | None) -> S:

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from colspace.cli import _chunks
 from colspace.cli._group import colspace
 from colspace.io import _stream, load, read_table, write_table
+from colspace.io._source import open_sources
 
 ROWS = 900
 
@@ -227,3 +228,33 @@ def test_look_takes_the_first_rows(tables, monkeypatch, small_chunks, table):
     assert 0.8 * ROWS < about < 1.3 * ROWS
     assert f"{count} rows, 10 columns" in done.stdout
     assert f"colspace reduce {table} --response y --id id" in done.stdout
+
+
+@pytest.mark.parametrize("sizes", [[100], [50] * 30, [1] * 12, [9, 1, 1, 200, 3]], ids=str)
+def test_the_sample_is_of_the_smallest_random_numbers(monkeypatch, sizes):
+    """Whatever the chunks: those a plain sort of all numbers finds."""
+    monkeypatch.setattr(_chunks, "MOST_ROWS", 10)
+    sample, drawn = _chunks._Sample(3), []
+    for size in sizes:
+        rows = np.arange(sample.rows, sample.rows + size)
+        drawn.append(np.random.default_rng((3, sample.rows)).random(size))
+        sample.add(pd.DataFrame({"a": 1.0 * rows}), pd.DataFrame({"y": -1.0 * rows}))
+    expected = np.sort(np.argsort(np.concatenate(drawn))[:10])
+    taken = sample.taken()
+    assert taken.index.tolist() == taken["a"].tolist() == (-taken["y"]).tolist() == expected.tolist()
+    assert sample.rows == sum(sizes)
+
+
+def test_words_after_gaps_are_words(tables, frame, small_chunks, monkeypatch):
+    """A column that begins with gaps is no column of numbers yet."""
+    monkeypatch.setattr(_stream, "_START", 2000)
+    late = np.where(np.arange(ROWS) < 100, None, frame["kind"])
+    write_table(frame[["x0", "x1", "y"]].assign(late=late), tables / "late.csv")
+    done = run(tables / "late.csv", "-y", "y", "--no-check")
+    assert "late=low" in done.output
+
+
+def test_a_response_is_told_by_as_many_rows_as_a_chunk_has(tables, frame, small_chunks):
+    stream = _stream.open_stream(open_sources(tables / "t.csv"))
+    assert stream.numeric == {f"x{i}" for i in range(6)} | {"y", "grade", "id"}
+    assert 80 <= stream.first(["kind"]).num_rows < 200

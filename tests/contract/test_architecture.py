@@ -18,6 +18,7 @@ PROJECT = Path(__file__).parents[2]
 FLOORS = [
     {
         "_rows",
+        "_threads",
         "_overflow",
         "_containers",
         "_blocks",

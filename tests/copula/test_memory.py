@@ -8,6 +8,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from colspace import CopulaImputer
+from colspace._threads import plain_products
 from colspace.copula import _fit
 from colspace.copula._em import noise_edge
 from colspace.copula._encode import distinct_values, training_block
@@ -18,7 +19,6 @@ from colspace.copula._packed import Packed, packed, packed_blocks
 from colspace.copula._passes import LocalRows, Passes
 from colspace.copula._rank import hide_cells
 from colspace.copula._step import State, start_sites, step
-from colspace.copula._threads import plain_products
 from colspace.datasets import make_copula
 
 KINDS = ["ordinal", "continuous", "continuous"] * 3

@@ -7,12 +7,16 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 
 from colspace import JointReduction
+from colspace._response import ResponseEncoder
 from colspace.metrics import nsee
 from colspace.reduction import _auto, _auto_cells, _auto_errors, _groups
 from colspace.reduction._auto_choice import Variant
+from colspace.reduction._auto_groups import choose_deal
 from colspace.reduction._auto_kernel import KernelGradients
+from colspace.reduction._auto_rows import RowSample
 from colspace.reduction._auto_tiles import RowDeal
 from colspace.reduction._gradient import fit_kernel
+from colspace.reduction._source import Source
 
 TWO = {"a": slice(0, 3), "b": slice(3, 6)}
 
@@ -375,6 +379,22 @@ def test_groups_lie_within_folds():
     assert_allclose(number % 5, keys % np.uint64(5))
     assert np.bincount(number, minlength=20).min() > 180
     assert set(RowDeal(8, by_key=True).of_keys(keys)) == set(range(8))
+
+
+@pytest.mark.parametrize(
+    ("shared", "copies", "by_key"), [(0, 0, True), (0.3, 0, True), (0.6, 0, False), (0, 0.05, False)]
+)
+def test_keys_in_common_are_no_copies(shared, copies, by_key):
+    """Different rows that happen to share a key may share a group; copies of one row may not."""
+    n = 1000
+    keys = np.arange(n, dtype=np.uint64)
+    keys[: int(shared * n)] = 0
+    weights = np.ones(n)
+    counts = weights.copy()
+    counts[: int(copies * n)] = 2
+    sample = RowSample(np.sort(keys), np.zeros((n, 1)), np.zeros((n, 1)), weights, counts)
+    deal, note = choose_deal(20, 1, Source(np.zeros((n, 1)), np.zeros((n, 1)), ResponseEncoder()), sample)
+    assert (deal.by_key, deal.k, note) == (by_key, 20, "")
 
 
 def test_a_column_that_one_row_has(table):

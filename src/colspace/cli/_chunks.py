@@ -23,23 +23,32 @@ class _Sample:
 
     seed: int
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    frame: Any = None
+    parts: list[Any] = field(default_factory=list)
     rows: int = 0
 
     def add(self, X: Any, y: Any) -> None:
         import pandas as pd
 
         drawn = np.random.default_rng((self.seed, self.rows)).random(len(X))
-        bound = self.keys.max() if len(self.keys) >= MOST_ROWS else np.inf
+        bound = np.partition(self.keys, MOST_ROWS - 1)[MOST_ROWS - 1] if len(self.keys) >= MOST_ROWS else 1.0
         near = np.flatnonzero(drawn < bound)
         if len(near):
-            taken = pd.concat([X.iloc[near], y.iloc[near]], axis=1).set_axis(self.rows + near)
-            self.frame = taken if self.frame is None else pd.concat([self.frame, taken])
+            self.parts.append(pd.concat([X.iloc[near], y.iloc[near]], axis=1).set_axis(self.rows + near))
             self.keys = np.concatenate([self.keys, drawn[near]])
         self.rows += len(X)
+        if len(self.keys) > 2 * MOST_ROWS:
+            self.taken()
+
+    def taken(self) -> Any:
+        """The rows of the sample so far, in the order of the table; others are forgotten."""
+        import pandas as pd
+
+        whole = pd.concat(self.parts)
         if len(self.keys) > MOST_ROWS:
             kept = np.sort(np.argpartition(self.keys, MOST_ROWS)[:MOST_ROWS])
-            self.keys, self.frame = self.keys[kept], self.frame.iloc[kept]
+            self.keys, whole = self.keys[kept], whole.iloc[kept]
+        self.parts = [whole]
+        return whole
 
 
 class _Gaps:
@@ -52,8 +61,9 @@ class _Gaps:
 
     def found(self, X: NDArray[np.float64], y: Any) -> bool:
         """Count those of a chunk; whether there are any so far."""
-        self.missing += np.isnan(X).sum(axis=0)
-        self.infinite += np.isinf(X).sum(axis=0)
+        if not np.isfinite(X.sum()):
+            self.missing += np.isnan(X).sum(axis=0)
+            self.infinite += np.isinf(X).sum(axis=0)
         self.lost += y.isna().sum().to_numpy()
         return bool(self.missing.any() or self.infinite.any() or self.lost.any())
 
@@ -112,7 +122,7 @@ class Streamed:
             self.kept.append(rows[:2])
         else:
             estimator.fit(self._pairs(sample, advance))
-        frame = sample.frame
+        frame = sample.taken()
         responses = frame[self.choice.responses]
         y = responses.iloc[:, 0] if len(self.choice.responses) == 1 else responses
         return Parts(frame[self.choice.features], y, frame[[]], responses, rows=sample.rows)
@@ -242,10 +252,10 @@ def _passes_again(estimator: Any) -> bool:
 
 
 def is_worded(stream: Stream, responses: Sequence[str]) -> bool:
-    """Whether a response is text or truth values, by its first chunk."""
+    """Whether a response is text or truth values, by its first rows."""
     import pyarrow as pa
 
-    first = next(stream.chunks(responses, dict.fromkeys(responses, "text")), None)
+    first = stream.first(responses)
     if first is None:
         msg = f"{stream.sources[0].path} is empty: 0 rows, {len(stream.names)} columns"
         raise ValueError(msg)

@@ -117,8 +117,8 @@ class Task:
         """Whether columns to be reduced are words, by the first rows: such a table is read at once."""
         from ..io._stream import words
 
-        names = self._choose(list(stream.names)).features
-        first = next(stream.chunks(names, dict.fromkeys(names, "text")), None)
+        names = [name for name in self._choose(list(stream.names)).features if name not in stream.numeric]
+        first = stream.first(names) if names else None
         if first is None:
             return False
         rows = first.slice(0, _FIRST)

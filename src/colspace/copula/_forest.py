@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import in_threads
 from ._estep import Array, Index
-from ._threads import in_threads, thread_pool
+from ._threads import thread_pool
 
 TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
 _BAG = 5000  # rows that a tree is grown on, at most

@@ -19,6 +19,7 @@ from .._progress import track
 from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, at_least, for_output, whole
+from .._threads import plain_products
 from .._validation import check_weights
 from ._bend import may_bend
 from ._checks import check_rank, check_share, check_two_rows, is_number, tolerance
@@ -46,7 +47,7 @@ from ._predict import (
 from ._score import hidden_score
 from ._summary import CopulaSummary
 from ._table import Layout, decode_table, encode_table, float_table, learn_layout, read_table
-from ._threads import count_jobs, plain_products
+from ._threads import count_jobs
 
 Array = NDArray[np.float64]
 

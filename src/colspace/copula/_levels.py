@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._threads import plain_products
 from ._columns import Columns, Group
 from ._estep import Array
 from ._fit import CopulaModel
 from ._nominal import Levels, Words, draw_levels, drawn_odds, level_laws, missing_levels, stepped_laws
 from ._table import Layout, level_table, levels_of
-from ._threads import plain_products
 
 
 class LevelsMixin:

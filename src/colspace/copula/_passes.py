@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._rows import dask_partitions, named_partition
+from .._threads import in_threads
 from .._validation import assert_finite, checked_weights
 from ..moments import Additive, QuantileSummary
 from ._encode import cell_quantiles, distinct_values, is_thin, rows_per_block
@@ -22,7 +23,7 @@ from ._marginals import Chain, Distinct
 from ._packed import Packed, packed_blocks
 from ._step import Block, State
 from ._table import Layout, encode_table
-from ._threads import in_threads, thread_pool
+from ._threads import thread_pool
 
 _FAN_IN = 8  # sums that are added at once
 

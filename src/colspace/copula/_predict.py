@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from .._threads import plain_products
 from ._encode import by_column, known_rows, rows_per_block
 from ._estep import (
     Array,
@@ -29,7 +30,6 @@ from ._residual_law import ResidualLaw
 from ._row_laws import joint_laws, latent_variance, row_distance, row_laws, tailed_laws
 from ._solved import remembered
 from ._tails import StudentLaw, log_steepness
-from ._threads import plain_products
 from ._truncated import log_mass
 
 

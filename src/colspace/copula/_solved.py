@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._threads import in_threads
 from ._encode import rows_per_block
 from ._estep import Posterior
 from ._fit import CopulaModel
 from ._step import State
-from ._threads import in_threads, thread_pool
+from ._threads import thread_pool
 
 _LEAST = 1 << 12  # cells of a table that is worth remembering
 _MOST = 1 << 26  # bytes of what is remembered

@@ -112,7 +112,7 @@ class SupervisedDictionary(
         """Automatic xi and l2."""
         columns, mass = columns_of(problem), max(float(problem.weight.sum()), 1e-300)
         labels = feature_names(self) or range(self.n_features_in_)
-        warn_far(columns, mass, [labels[j] for j in self.dictionary_columns_], level=8)
+        warn_far(columns, mass, [labels[j] for j in self.dictionary_columns_], level=9)
         length = problem.energy / mass
         xi, l2 = self.xi, self.l2
         if isinstance(xi, str):
@@ -145,7 +145,7 @@ class SupervisedDictionary(
                 f"the fit has not converged: {found.reason}, objective {found.history[-1]:.6g}. "
                 f"Remedies: a larger max_iter (now {self.max_iter}) or tol (now {self.tol:g})",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return found
 

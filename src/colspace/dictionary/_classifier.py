@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._containers import as_column
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context
+from .._threads import plain_products
 from .._validation import check_table, check_weights, table_dtype
 from ._base import SupervisedDictionary
 from ._label_codes import label_codes
@@ -182,6 +183,7 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
         keep(self, locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn atoms and coefficients.
 

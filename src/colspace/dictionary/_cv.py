@@ -13,6 +13,7 @@ from .._progress import track
 from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import StrOptions, _fit_context, whole
+from .._threads import plain_products
 from ._base import SupervisedDictionary
 from ._classifier import SupervisedDictionaryClassifier
 from ._fit import Options
@@ -63,6 +64,7 @@ class DictionarySearch(SupervisedDictionary):
     rule: str
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search the grid, then learn atoms and coefficients of all rows.
 

@@ -157,7 +157,7 @@ def _warn_theory(known: Theory, step: float | None) -> None:
         f"solver='lpgd' is not sure to reach the best fit: {why} (Theorems 4.4 and 4.5 of the paper ask for "
         f"L / mu < 3, which l2 near xi and fit_intercept=False bring about); {how}",
         UserWarning,
-        stacklevel=7,
+        stacklevel=8,
     )
 
 

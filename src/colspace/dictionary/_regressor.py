@@ -19,6 +19,7 @@ from .._containers import as_column
 from .._overflow import ColumnOverflowError, overflow_error
 from .._rows import is_dask, reduce_rows
 from .._sklearn_compat import _fit_context
+from .._threads import plain_products
 from .._validation import check_table, check_weights, table_dtype
 from ._base import SupervisedDictionary
 from ._losses import Array, Squared
@@ -57,6 +58,7 @@ class SupervisedDictionaryRegressor(RegressorMixin, SupervisedDictionary):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_products
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn atoms and coefficients.
 

@@ -160,7 +160,7 @@ class DictionarySettings(BaseEstimator):
                 f"covariate {pair[0]!r} is a copy of column {pair[1]!r} of the dictionary, so their effects cannot be told "
                 "apart; drop one of them",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     def _check_settings(self) -> None:

@@ -18,9 +18,10 @@ from ._files import PathLike, replacing, write_out
 from ._source import Source
 from ._tables import check_columns, check_table_target, json_lines, packing, plain_table
 from ._text import Layout, first_line, layout_of, read_text
+from ._text_blocks import TextReader
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
-_BLOCK = 1 << 18  # bytes of text that are parsed at once
+_BLOCK = 1 << 21  # bytes of text that are parsed at once
 _START = 1 << 18  # bytes of text that types are told from
 _CELLS = 1 << 19  # of a chunk
 _LOOK = 16 << 20  # bytes that tell what a table holds
@@ -37,6 +38,7 @@ class Stream:
     decimal: str
     truth: frozenset[str]
     marks: tuple[str, ...] = ()
+    numeric: frozenset[str] = frozenset()  # columns of text whose first cells are numbers
 
     def batches(
         self, columns: Sequence[str], types: Mapping[str, str], *, block: int = _BLOCK
@@ -79,7 +81,6 @@ class Stream:
         self, source: Source, columns: Sequence[str], types: Mapping[str, str], block: int
     ) -> Iterator[Any]:
         import pyarrow as pa
-        from pyarrow import csv
 
         layout = self.layout if source is self.sources[0] else layout_of(_pandas(), source, _encoding(self))
         assert layout is not None
@@ -89,27 +90,25 @@ class Stream:
             name: pa.string() if types[name] == "text" else pa.bool_() if name in self.truth else pa.float64()
             for name in columns
         }
-        read = csv.ReadOptions(
-            block_size=block, encoding=layout.encoding, column_names=names, skip_rows=1, use_threads=True
-        )
-        parse = csv.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
-        convert = csv.ConvertOptions(
-            column_types=kinds,
-            include_columns=list(columns),
-            null_values=[*GAPS, *self.marks],
-            decimal_point=self.decimal,
+        reader = TextReader(
+            *(names, kinds, layout.separator, layout.encoding, self.decimal), gaps=(*GAPS, *self.marks)
         )
         with source.open() as file:
-            plain = source.content is None and not source.zipped
-            with pa.OSFile(str(source.path)) if plain else pa.PythonFile(file, mode="r") as opened:
-                yield from csv.open_csv(opened, read, parse, convert)
+            yield from reader.batches(file, block)
 
-    def chunks(self, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Any]:
-        """Tables of pyarrow of about a million cells."""
+    def first(self, columns: Sequence[str]) -> Any:
+        """The first rows of a text file as text, those of others as they are; None where there are none."""
+        chunks = self.chunks(columns, dict.fromkeys(columns, "text"), max(1, _CELLS // len(self.names)))
+        return next(chunks, None)
+
+    def chunks(
+        self, columns: Sequence[str], types: Mapping[str, str], wanted: int | None = None
+    ) -> Iterator[Any]:
+        """Tables of pyarrow of so many rows, or of about half a million cells."""
         import pyarrow as pa
 
         held: list[Any] = []
-        rows, wanted = 0, max(1, _CELLS // max(1, len(columns)))
+        rows, wanted = 0, wanted or max(1, _CELLS // max(1, len(columns)))
         for batch in self.batches(columns, types, block=self.block):
             for first in range(0, batch.num_rows, wanted):
                 held.append(batch.slice(first, wanted))
@@ -164,8 +163,11 @@ def open_stream(
         names = tuple(name.strip() or name for name in layout.fields)
         start = _first_rows(pandas, first, encoding)
         decimal = "." if start is None else _decimal(pandas, first, layout, encoding)
-        truth = frozenset() if start is None else frozenset(map(str, start.select_dtypes("bool").columns))
-        return Stream(sources, names, layout, decimal, truth, tuple(marks))
+        stream = Stream(sources, names, layout, decimal, frozenset(), tuple(marks))
+        if start is None:
+            return stream
+        truth, told = start.select_dtypes("bool"), start.select_dtypes("number").dropna(axis=1, how="all")
+        return replace(stream, truth=frozenset(map(str, truth)), numeric=frozenset(map(str, told)))
     if first.kind == "jsonl":
         return None
     if first.kind == "parquet":
@@ -287,13 +289,17 @@ def _decimal(pandas: Any, source: Source, layout: Layout, encoding: str | None) 
 def numbers(table: Any, columns: Sequence[str], marks: Sequence[str] = ()) -> NDArray[np.float64]:
     """Columns of a pyarrow table side by side, rows one after the other; gaps are NaN."""
     X = np.empty((table.num_rows, len(columns)))
-    for j, name in enumerate(columns):
-        column = table.column(name)
-        X[:, j] = (
-            column.to_numpy()
-            if column.null_count == 0
-            else column.to_pandas().to_numpy(float, na_value=np.nan)
-        )
+    places, first = [table.schema.get_field_index(name) for name in columns], 0
+    for batch in table.to_batches():
+        rows = X[first : first + batch.num_rows]
+        first += batch.num_rows
+        for j, place in enumerate(places):
+            column = batch.column(place)
+            rows[:, j] = (
+                column.to_numpy(zero_copy_only=False)
+                if column.null_count == 0
+                else column.to_pandas().to_numpy(float, na_value=np.nan)
+            )
     for mark in marks:
         try:
             X[float(mark) == X] = np.nan

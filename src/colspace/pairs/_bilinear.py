@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import entity_work, small_products
 from .._validation import warn_constant
 from ..factor import spectral_norm
 from ._bilinear_fit import Objective, alternating_ridge, quasi_newton
@@ -110,6 +111,7 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
         self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(entity_work)
     def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None, sample_weight: Any = None) -> Self:
         """Learn both factors; parameters as in `PairRegressor.fit`."""
         A, B, Y, mask, sample_weight = unpack(A, B, Y, mask, sample_weight)
@@ -165,7 +167,7 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
                 f"the objective was still changing by more than tol={tol:g} after {found.n_iter} iterations; use a "
                 "larger max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.alpha_ = alpha * unit
         self.factors_ = {"left": found.U * np.sqrt(unit), "right": found.V * np.sqrt(unit)}

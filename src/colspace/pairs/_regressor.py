@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._random import generator
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import entity_work, small_products
 from .._validation import warn_constant
 from ._calibrate import calibration
 from ._features import (
@@ -162,6 +163,7 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(entity_work)
     def fit(self, A: Any, B: Any = None, Y: Any = None, mask: Any = None, sample_weight: Any = None) -> Self:
         """Learn both sides' coordinates and keep the links.
 

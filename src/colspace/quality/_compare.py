@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .._progress import track
 from .._sklearn_compat import whole
+from .._threads import small_products, table_work
 from ._methods import (
     default_readers,
     default_reducers,
@@ -38,6 +39,7 @@ from ._table import ComparedTable, read_table
 Array = NDArray[np.float64]
 
 
+@small_products(partial(table_work, None))
 def compare_reductions(
     X: Any,
     y: Any,

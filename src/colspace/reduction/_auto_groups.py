@@ -16,8 +16,10 @@ from ._source import Source
 
 Array = NDArray[np.float64]
 
-# share of the sample's rows that may have a copy (or only a key in common) before keys no longer deal rows by themselves
+# share of the sample's rows that may have a copy, and of its keys that different rows may have in common, before keys no
+# longer deal rows by themselves
 _COPIES = 0.02
+_SHARED = 0.5
 
 
 def group_bytes(sizes: Sequence[int], q: int, *, second: bool) -> int:
@@ -41,8 +43,9 @@ def choose_deal(
         n_groups, rows or n_groups
     ):  # groups within folds need no more sums
         k -= k % FOLDS
-    alone = len(np.unique(sample.keys)) / sample.copies.sum()
-    return RowDeal(k, by_key=alone > 1.0 - _COPIES), ""
+    different = len(sample.keys)
+    copied, shared = 1 - different / sample.copies.sum(), 1 - len(np.unique(sample.keys)) / different
+    return RowDeal(k, by_key=bool(copied < _COPIES and shared < _SHARED)), ""
 
 
 @dataclass(frozen=True)

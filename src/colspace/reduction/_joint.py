@@ -23,6 +23,7 @@ from .._response import (
 )
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import SingularCovarianceError
 from ..moments import TriplePlan
@@ -244,6 +245,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
             return self._fit_chunks(X)
         return self._fit_table(check_table(self, X, reset=True, min_rows=2), y, sample_weight)
 
+    @small_products(table_work)
     def _fit_table(self, X: Any, y: Any, weights: Any) -> Self:
         self._dtype = table_dtype(X)
         name, labels = type(self).__name__, column_labels(self)
@@ -351,7 +353,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
                 "partial_fit starts afresh: rows seen by fit are not part of the result. To extend a "
                 "model, use partial_fit from the first chunk on",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if hasattr(self, "loadings_"):
             del self.loadings_
@@ -448,13 +450,11 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Embed rows: the blocks' directions applied to centred columns, side by side."""
         if hasattr(self, "_waiting"):
-            msg = (
-                f"This {type(self).__name__} instance is not fitted yet: partial_fit keeps its rows and waits for "
-                f"more ({self._waiting})"
-            )
+            msg = f"This {type(self).__name__} instance is not fitted yet: partial_fit keeps its rows and waits for more ({self._waiting})"
             raise NotFittedError(msg)
         return super().transform(X)
 
+    @small_products(table_work)
     def rank_test(
         self,
         X: Any,

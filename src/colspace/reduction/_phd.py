@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from .._blocks import Blocks, parse_blocks
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, break_ties, eigh, left_singular
 from ..moments import CentredMoments, TripleMoments, TriplePlan, centre
@@ -119,6 +120,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
         self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
@@ -195,7 +197,7 @@ class PrincipalHessian(LinearReductionMixin, BaseEstimator):
             "so residuals=True leaves nothing to look at, and y itself is used. Remedies: residuals=False, or a "
             "linear model",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return grouped_moments(source, table, own, own, self.n_groups)
 

@@ -17,6 +17,7 @@ from .._containers import as_column
 from .._overflow import ColumnOverflowError
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import CentredMoments, TripleMoments, centre
@@ -125,6 +126,7 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the coefficients.
 

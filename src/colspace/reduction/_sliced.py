@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from .._blocks import Blocks, parse_blocks
 from .._rows import CHUNK_BYTES
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, table_dtype
 from ..factor import Whitener, left_singular
 from ..moments import QuantileSummary, SlicedMoments, quantile_summary, sliced_moments
@@ -67,6 +68,7 @@ class _SlicedReduction(LinearReductionMixin, BaseEstimator):
         self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
@@ -226,7 +228,7 @@ class SlicedInverse(_SlicedReduction):
                 "which are kept. Remedies: lower n_components, raise n_slices, or use SlicedAverage or "
                 "JointReduction (a response with few values has few slices)",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return min(self.n_components, most)
 
@@ -453,5 +455,5 @@ def _warn_thin_slices(m: SlicedMoments, counts: list[int]) -> None:
             f"{m.rows} rows in {max(counts)} slices: fewer than two rows per slice tell nothing about how the "
             "columns move with y. Remedies: fewer slices (n_slices), or more rows",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

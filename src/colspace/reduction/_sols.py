@@ -18,6 +18,7 @@ from .._containers import as_column
 from .._response import check_varies, is_gap
 from .._rows import chunk_rows, is_dask, reduce_rows
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import Whitener, eigh, fix_signs
 from ..moments import SlicedMoments, TripleMoments, centre, clear_flat
@@ -137,6 +138,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         self.n_groups = n_groups
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 

@@ -25,6 +25,7 @@ from .._response import (
     warn_heavy_tails,
 )
 from .._rows import CHUNK_BYTES, chunk_rows, is_dask, reduce_rows
+from .._threads import one_thread
 from .._validation import assert_finite, check_weights, chunk_weights, sample_rows
 from ..factor import diagonal_whitener, ledoit_wolf_shrinkage
 from ..moments import TableMoments, TripleMoments, TriplePlan, all_finite, fourth_norms, table_moments
@@ -35,6 +36,9 @@ Pairs = tuple[tuple[int, int], ...]
 # sparse products keep 13 digits as long as no column mean exceeds this many deviations
 _SPARSE_MEAN = 30.0
 _SPARSE_DENSITY = 0.1
+# bytes of the sums that threads may hold, and groups that these are of
+_SUMS = 64 << 20
+_GROUPS = 20
 
 
 def weighted_rows(weights: Array | None, *arrays: Any) -> tuple[Any, ...]:
@@ -172,10 +176,17 @@ class Source:
         if self.dask:
             return reduce_rows(Encoded(statistic, self.encoder, self.labels), *arrays, chunk=chunk)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = reduce_rows(statistic, *arrays, chunk=chunk)
+            total = reduce_rows(statistic, *arrays, chunk=chunk, threads=self._threads())
         if not all_finite(total):
             raise overflow_error(self.X, self.labels, y=self.y, sample_weight=self.weights)
         return total
+
+    def _threads(self) -> int:
+        """Threads that products leave to the chunks of a dense table, as far as sums of products of groups of rows are small."""
+        if sparse.issparse(self.X):
+            return 1
+        size = 8 * self.X.shape[1] ** 2 * (2 + self.encoder.n_responses) * _GROUPS
+        return int(min(one_thread.spare, max(1, _SUMS // size)))
 
     def shift(self) -> Array:
         """Constants near the column means, from a sample of rows."""

@@ -19,6 +19,7 @@ from .._blocks import parse_blocks
 from .._response import ResponseEncoder, check_varies, make_encoder, read_response, warn_heavy_tails
 from .._rows import is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, check_weights, sample_rows, table_dtype, warn_constant
 from ..scores import GaussianScore, ScoreModel, choose_score
 from ._groups import GroupSums
@@ -59,8 +60,6 @@ from ._stein_sums import (
 )
 
 Array = NDArray[np.float64]
-
-_FOLDS = 5
 
 
 class SteinReduction(LinearReductionMixin, BaseEstimator):
@@ -197,6 +196,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the directions.
 
@@ -434,7 +434,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
             warnings.warn(
                 "a pseudo-inverse in the second order favours columns that hardly vary; use a ridge instead",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         r = self._rank(plan, X, y, weights, frame, moments.scale, law)
         solution = solve_stein(self._options(), moments, frame, r, exact=isinstance(plan, GaussianPlan))
@@ -455,7 +455,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
     def _finish(self, m: SteinMoments, solution: SteinSolution, r: int, span: Span | None) -> Array:
         """Keep the directions; gives them for the original columns."""
         for note in solution.notes:
-            warnings.warn(note, UserWarning, stacklevel=4)
+            warnings.warn(note, UserWarning, stacklevel=5)
         self.n_components_ = r
         self.unlabeled_weight_ = solution.weight
         self.n_labeled_ = int(m.n_labeled) if float(m.n_labeled).is_integer() else m.n_labeled
@@ -492,7 +492,7 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
                 moments = stein_from_tables(statistic, law, scale, plan.average)
             return supervised_matrix(moments, self.order, self.combine, frame.transform, frame.root)
 
-        return held_out_rank(matrix, labelled_rows(y), _FOLDS)
+        return held_out_rank(matrix, labelled_rows(y), n_folds=5)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

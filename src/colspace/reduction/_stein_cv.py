@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from .._response import check_varies, make_encoder, read_response
 from .._rows import is_dask
 from .._sklearn_compat import StrOptions, _fit_context, whole
+from .._threads import small_products, table_work
 from .._validation import check_table, check_weights
 from ..factor import SingularCovarianceError
 from ..scores import GaussianScore
@@ -117,6 +118,7 @@ class SteinReductionCV(LinearReductionMixin, BaseEstimator):
         self.cv = cv
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @small_products(table_work)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose ridge and weight, then learn the directions.
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
 
 from ..factor import eigh
 from ..moments import TripleMoments
@@ -80,6 +79,8 @@ class CrossFolds:
 
 def split_tables(plan: GaussianPlan, X: Any, y: Any, weights: Any, cv: Any, labels: Any) -> FoldedTables:
     """Moments of rows in memory by folds of the labelled ones; ``cv`` is a number or a splitter of them."""
+    from sklearn.model_selection import check_cv  # takes a twelfth of a second to import
+
     mask = labelled_rows(y)
     rows = np.flatnonzero(mask)
     assert plan.encoder is not None

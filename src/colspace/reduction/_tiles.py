@@ -18,6 +18,7 @@ Index = NDArray[np.intp]
 # numbers in a tile, and in the chunk of a Dask collection that is cut into tiles
 _TILE = 1 << 18
 _CHUNK = 1 << 22
+_PASS = 1 << 16  # rows of an array that a thread takes at once
 
 
 def tile_rows(width: int) -> int:
@@ -26,12 +27,13 @@ def tile_rows(width: int) -> int:
 
 
 def pass_rows(X: Any, width: int) -> int | None:
-    """Rows of the chunks that a pass cuts into tiles: of an array they are views; None (the usual) for a sparse table."""
+    """Rows of the chunks that a pass cuts into tiles, whole ones; None (the usual) for a sparse table."""
     if sparse.issparse(getattr(X, "_meta", X)):
         return None
     if is_dask(X):
         return min(1 << 16, max(2048, _CHUNK // max(1, width)))
-    return 1 << 20
+    step = tile_rows(width)
+    return max(1, _PASS // step) * step
 
 
 def column_part(X: Any, columns: Index) -> Any:

@@ -1,0 +1,98 @@
+"""Text in blocks of whole lines, parsed side by side."""
+
+import gzip
+import io
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from colspace.io._text_blocks import PlainBlocks, TextReader
+
+
+def reader(names=("a", "b"), types=None, **given):
+    kinds = dict.fromkeys(names, pa.float64()) if types is None else types
+    settings = {"separator": ",", "encoding": "utf-8", "decimal": ".", "gaps": ("", "NA")} | given
+    return TextReader(names, kinds, **settings)
+
+
+def frame_of(batches):
+    return pa.Table.from_batches(list(batches)).to_pandas()
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+@pytest.mark.parametrize("size", [1, 2, 5, 7, 100])
+def test_blocks_are_the_lines(size, end):
+    text = b"1,2\n3,4\n55555,66666\n\n7,8" + end
+    blocks = list(PlainBlocks(io.BytesIO(text), size))
+    assert b"".join(blocks).replace(b"\n\n", b"\n") == text.replace(b"\n\n", b"\n")
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
+
+
+def test_blocks_end_where_a_quote_begins():
+    text = b'1,2\n3,4\n5,"6"\n7,8\n'
+    for size in (1, 3, 4, 9, 50):
+        blocks = PlainBlocks(io.BytesIO(text), size)
+        plain = b"".join(blocks)
+        assert text.startswith(plain)
+        assert blocks.rest == len(plain)
+    assert PlainBlocks(io.BytesIO(b"1,2\n"), 2).rest is None
+
+
+@pytest.mark.parametrize("size", [4, 17, 64, 1 << 20])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("quoted", [None, 0, 40, 99])
+def test_tables_are_those_of_pandas(size, line_end, quoted):
+    rng = np.random.default_rng(3)
+    rows = [
+        f"{a!r},{'NA' if b > 1 else repr(b)},w{i}"
+        for i, (a, b) in enumerate(rng.normal(size=(100, 2)).tolist())
+    ]
+    if quoted is not None:
+        rows[quoted] = f'1.5,2.5,"says ""no, {line_end}never"""'
+    text = line_end.join(["a,b,word", *rows]).encode()
+    types = {"word": pa.string(), "a": pa.float64(), "b": pa.float64()}
+    longest = max(map(len, rows)) + 10
+    found = frame_of(reader(("a", "b", "word"), types).batches(io.BytesIO(text), max(size, longest)))
+    expected = pd.read_csv(io.BytesIO(text))
+    assert list(found.columns) == ["word", "a", "b"]
+    np.testing.assert_allclose(found[["a", "b"]], expected[["a", "b"]], rtol=1e-14)
+    assert found["word"].str.replace("\r", "").tolist() == expected["word"].str.replace("\r", "").tolist()
+
+
+def test_packed_text_and_other_encodings():
+    text = "a,b\n" + "".join(f"{i},né{i}\n" for i in range(500))
+    types = {"a": pa.float64(), "b": pa.string()}
+    packed = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(text.encode())))
+    for file, encoding in (
+        (packed, "utf-8"),
+        (io.BytesIO(text.encode("latin-1")), "latin-1"),
+        (io.BytesIO(text.encode("utf-16")), "utf-16"),
+        (io.BytesIO(text.replace("\n", "\r").encode()), "utf-8"),  # no line end but the old one
+        (io.BytesIO(b"\xef\xbb\xbf" + text.encode()), "utf-8"),
+    ):
+        found = frame_of(reader(types=types, encoding=encoding).batches(file, 100))
+        assert found["a"].tolist() == list(range(500))
+        assert found["b"].tolist() == [f"né{i}" for i in range(500)]
+
+
+@pytest.mark.parametrize(("bad", "what"), [(b"1,2,3\n", "got 3"), (b"x,1\n", "'x'")])
+def test_errors_name_the_line_of_the_file(bad, what):
+    lines = b"".join(b"%d,%d\n" % (i, i) for i in range(1000))
+    text = b"a,b\n" + lines + bad + lines  # line 1002
+    with pytest.raises(pa.ArrowInvalid, match=rf"Row #1002: .*{what}"):
+        list(reader().batches(io.BytesIO(text), 256))
+
+
+def test_decimal_commas_and_marks():
+    text = b"a;b\n" + b"1,5;-9\n2,5;3,5\n" * 50
+    found = frame_of(reader(separator=";", decimal=",", gaps=("-9",)).batches(io.BytesIO(text), 32))
+    assert found["a"].tolist() == [1.5, 2.5] * 50
+    np.testing.assert_array_equal(found["b"], [np.nan, 3.5] * 50)
+
+
+def test_who_stops_early_leaves_nothing_behind():
+    batches = reader().batches(io.BytesIO(b"a,b\n" + b"1,2\n" * 10_000), 1000)
+    assert next(batches).num_rows == 251
+    batches.close()
