@@ -61,6 +61,14 @@ def test_tables_are_those_of_pandas(size, line_end, quoted):
     assert found["word"].str.replace("\r", "").tolist() == expected["word"].str.replace("\r", "").tolist()
 
 
+@pytest.mark.parametrize("size", [40, 41, 42, 43, 100])
+def test_line_breaks_within_quotes_may_stand_where_blocks_end(size):
+    text = b"a,word\n" + b"".join(b'%d,"one\ntwo\n%d"\n' % (i, i) for i in range(200))
+    types = {"a": pa.float64(), "word": pa.string()}
+    found = frame_of(reader(("a", "word"), types).batches(io.BytesIO(text), size))
+    assert found["word"].tolist() == [f"one\ntwo\n{i}" for i in range(200)]
+
+
 def test_packed_text_and_other_encodings():
     text = "a,b\n" + "".join(f"{i},né{i}\n" for i in range(500))
     types = {"a": pa.float64(), "b": pa.string()}

@@ -20,7 +20,7 @@ def threads():
 
 
 class Libraries:
-    """Of four threads, as threadpoolctl tells and limits them."""
+    """Of four threads, as threadpoolctl tells and limits them: whoever set a limit may take it back, and nobody else."""
 
     def __init__(self):
         self.now = 4
@@ -33,8 +33,13 @@ class Libraries:
         return [{"num_threads": self.now}, {"num_threads": 2}]
 
     def limit(self, limits):
-        before, self.now = self.now, limits
-        return SimpleNamespace(restore_original_limits=lambda: setattr(self, "now", before))
+        (before, self.now), owner = (self.now, limits), threading.get_ident()
+
+        def restore():
+            if threading.get_ident() == owner:
+                self.now = before
+
+        return SimpleNamespace(restore_original_limits=restore)
 
 
 def test_callers_that_leave_in_any_order_give_back_what_there_was(monkeypatch):

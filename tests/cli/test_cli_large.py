@@ -247,7 +247,7 @@ def test_the_sample_is_of_the_smallest_random_numbers(monkeypatch, sizes):
 
 def test_words_after_gaps_are_words(tables, frame, small_chunks, monkeypatch):
     """A column that begins with gaps is no column of numbers yet."""
-    monkeypatch.setattr(_stream, "_START", 2000)
+    monkeypatch.setattr(_stream._start, "__defaults__", (2000,))
     late = np.where(np.arange(ROWS) < 100, None, frame["kind"])
     write_table(frame[["x0", "x1", "y"]].assign(late=late), tables / "late.csv")
     done = run(tables / "late.csv", "-y", "y", "--no-check")
