@@ -46,6 +46,10 @@ _DROPPED = (
     r" \(n_(?:features|samples) ?= ?\d+\)",
     r" \((?:pandas|sklearn)\.[\w.]+\)",
 )
+# y as the library calls it, not a column of that name, which is quoted
+_RESPONSE = re.compile(
+    r"(^|\b(?:determines|class of|it is|prediction of|rows of|divide|multiply|that|column \d+ of) )y(?=[ ;,]|\.? |\.?$)"
+)
 _VALUE = re.compile(rf"\b({_NAMES})=(\([^)]*\)|'[^']*'|[\w.]+\b)")
 _SKLEARN = re.compile(rf"The '({_NAMES})' parameter of \w+")
 _BARE = re.compile(r"(?<![\w'\-])(n_components|n_selected|rank_test)(?![\w'])")
@@ -64,6 +68,7 @@ def in_options(text: str) -> str:
         text = re.sub(pattern, "", text)
     for phrase, option in _PHRASES:
         text = text.replace(phrase, option)
+    text = _RESPONSE.sub(r"\1the response", text)
     text = _VALUE.sub(lambda m: f"{_OPTIONS[m[1]]} {_value(m[2])}", text)
     text = _SKLEARN.sub(lambda m: _OPTIONS[m[1]], text)
     return _BARE.sub(lambda m: _OPTIONS.get(m[1], "--rank-test"), text)
