@@ -70,7 +70,7 @@ def command(model: str, tables: tuple[str, ...], out: str, **given: Any) -> None
     estimator = load(model)
     kind = kind_of(estimator)
     _check_options(kind, model)
-    rows = Rows(header, tables, asked.ids, asked.marks, asked.encoding)
+    rows = Rows.of(header, tables, asked.ids, asked.marks, asked.encoding)
     from rich.markup import escape
 
     def told(count: int) -> None:
@@ -81,6 +81,7 @@ def command(model: str, tables: tuple[str, ...], out: str, **given: Any) -> None
         print_written(screen, **{result: targets})
 
     with warnings_on_stderr("Note"):
+        rows.hush()
         large = embed_large(estimator, rows, out) if kind == "reducer" else None
         if large is not None:
             return told(large)

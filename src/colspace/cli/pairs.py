@@ -11,6 +11,7 @@ import click
 from . import _options as options
 from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._marks import marks_told
 from ._options import NumberOr, option
 from ._pairs_say import print_report, settings_of
 from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
@@ -194,7 +195,7 @@ def command(**given: Any) -> None:
     about = _about(asked.links, (A, B), metric, Y, target, quality, asked.seed)
     if asked.model is not None:
         told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
-        save(estimator, asked.model, about=about | told)
+        save(estimator, asked.model, about=about | marks_told(asked.marks) | told)
     if asked.report is not None:
         _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, notes, asked)
     write_json(about | {"settings": settings_of(estimator)}, asked.as_json)

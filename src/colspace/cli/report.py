@@ -44,8 +44,9 @@ def command(model: str, tables: tuple[str, ...], out: str | None, **given: Any) 
 
     header = info(model)
     estimator = load(model)
-    rows = Rows(header, tables, given["ids"], given["marks"], given["encoding"])
+    rows = Rows.of(header, tables, given["ids"], given["marks"], given["encoding"])
     with warnings_on_stderr("Note"), sound_header(model):
+        rows.hush()
         page = report_of(estimator, rows, Path(model).name)
     write_report(page, out)
     print_written(console(), report=out)
