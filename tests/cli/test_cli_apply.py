@@ -112,6 +112,23 @@ def test_what_stood_for_gaps_at_the_fit_does_so_later(folder, command):
     assert not run("report", "m.skops").stderr
 
 
+@pytest.mark.parametrize(
+    ("value", "mark"), [("Mars", "Mars"), ("O'Hara town", "'O'\"'\"'Hara town'")], ids=["plain", "quoted"]
+)
+def test_a_word_that_the_fit_has_not_seen_can_be_a_gap(folder, value, mark):
+    train = pd.read_csv("train.csv")
+    train["town"] = np.resize(["Oslo", "Rome", "Bonn"], 100)
+    train.mask(np.random.default_rng(0).random(train.shape) < 0.1).to_csv("train.csv", index=False)
+    run("impute", "train.csv", "--drop", "who", "--out", "f.csv", "--no-check", "--save", "m.skops")
+    folder["town"] = "Oslo"
+    folder.loc[folder.index[0], "town"] = value
+    folder.to_csv("new.csv", index=False)
+    text = run("apply", "m.skops", "new.csv", "--out", "g.csv", code=2).output
+    assert f"Remedies: take it for a gap (--na {mark}), or fit on rows that hold it" in text
+    run("apply", "m.skops", "new.csv", "--out", "g.csv", "--na", value)
+    assert pd.read_csv("g.csv")["town"].isin(["Oslo", "Rome", "Bonn"]).all()
+
+
 def test_a_model_without_names_takes_columns_in_order(folder):
     train = pd.read_csv("train.csv")
     model = JointReduction(1).fit(train[list("abcd")].to_numpy(), train["y"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -87,6 +89,15 @@ def phrased(phrases: Iterable[tuple[str, str | Callable[[re.Match[str]], str]]])
         return in_options(text)
 
     return words
+
+
+def _as_gap(found: re.Match[str]) -> str:
+    value = str(ast.literal_eval(found[1])) if found[1][0] in "'\"" else found[1]
+    return f"{found[0].removesuffix('blank the value')}take it for a gap (--na {shlex.quote(value)})"
+
+
+#: What cells that a fit has not seen can be taken for.
+of_new_rows = phrased(((r"holds (.+?), which fit did not see; .*?blank the value", _as_gap),))
 
 
 @contextmanager
