@@ -346,7 +346,10 @@ def test_missing_and_infinite_cells_are_named(model, data):
     hole[5, 1] = np.nan
     masked = np.ma.masked_array(X, np.isnan(hole))
     for wrong, message in (
-        (hole, "contains NaN(.|\n)*column 1, row 5"),
+        (
+            hole,
+            "contains NaN(.|\n)*column 1, row 5. Remedies: colspace.CopulaImputer in front, HoleyReduction",
+        ),
         (frame(hole), "contains NaN(.|\n)*column 'q', row 5"),
         (pl.DataFrame(frame(hole)), "contains NaN(.|\n)*column 'q', row 5"),
         (pl.DataFrame(frame(hole)).fill_nan(None), "contains NaN(.|\n)*column 'q', row 5"),

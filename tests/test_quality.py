@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cross_decomposition import PLSRegression
@@ -125,6 +128,38 @@ def test_signal_is_seen_where_it_is_weak():
     found = quick(A, 0.5 * A[:, 0] + rng.standard_normal(300))
     assert found.above_chance == {"PCA": False, "PLS": True, "all columns": True}
     assert found.sentence.startswith("PCA predicts y no better than its mean, but ")
+
+
+@pytest.mark.parametrize(
+    ("y", "called"),
+    [
+        (lambda v: v, "y"),
+        (lambda v: pd.Series(v), "y"),
+        (lambda v: pd.Series(v, name="blood pressure"), "blood pressure"),
+        (lambda v: pl.Series("blood pressure", v), "blood pressure"),
+        (lambda v: pd.DataFrame({"a": v, "b": v[::-1]}), "a and b"),
+        (lambda v: pd.DataFrame({"a": v, "b": v[::-1], "c": -v}), "a, b and c"),
+        (lambda v: pd.DataFrame(dict.fromkeys("abcd", v)), "y"),
+        (lambda v: pd.DataFrame({1: v}), "y"),
+    ],
+    ids=["array", "no name", "pandas", "polars", "two", "three", "four", "a number"],
+)
+def test_the_sentence_calls_the_response_by_its_name(y, called):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 3))
+    seen = quick(A, y(A[:, 0] + 0.1 * rng.standard_normal(60)))
+    assert seen.response == called
+    assert f" reads {called} with R2 " in seen.sentence
+    noise = rng.standard_normal(60)
+    assert f" predicts {called} " in replace(quick(A, y(noise)), above_chance={"PCA": False}).sentence
+
+
+def test_readers_of_all_columns_are_named_where_one_is_left_out():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 40))
+    for y, names in ((A[:, 0], "ridge and neighbours"), (A[:, 0] > 0, "logistic and neighbours")):
+        (said,) = compare_reductions(A, y, reducers={"PCA": PCA()}, n_components=1, cv=3).notes
+        assert said == f"all columns are read by {names} only: their squares and products are too many"
 
 
 def rows_of(**methods):

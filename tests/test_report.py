@@ -99,6 +99,9 @@ def test_numbers_of_the_pictures_are_those_of_the_model(fitted):
     shown = parts["Loadings"].figures[0].spec["layer"][1]
     records = next(iter(v for k, v in _datasets(shown, parts["Loadings"].figures[0].spec)))
     assert len(records) == MOST_LOADINGS
+    assert [f.alt for f in parts["Loadings"].figures] == [
+        f"Largest loadings of direction {name[-1]}" for name in model.get_feature_names_out()
+    ]
     loading = model.components_[0] * model.scale_
     error = model.components_error_[0] * model.scale_
     order = np.argsort(-np.abs(loading))[:MOST_LOADINGS]
@@ -271,6 +274,8 @@ def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
     done = CliRunner().invoke(colspace, arguments)
     assert done.exit_code == 0, done.output
     assert "hidden cells" in done.output
+    order = "--kinds 'town=LOWEST,...,HIGHEST'"
+    assert f"nominal: words without order; where there is one, give it: {order}" in done.output
     page = Page((tmp_path / "r.html").read_text())
     for title in (
         "Data at a glance",
@@ -278,6 +283,7 @@ def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
         "Gaps and reliability",
         "Intervals",
         "How to repeat it",
+        f"Where there is an order, give it: {order}.",
     ):
         assert title in page.text
     filled = pd.read_csv("f.csv")

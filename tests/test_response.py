@@ -48,7 +48,7 @@ def test_rank_transform_matches_order_and_is_bounded():
     ("y", "response", "message"),
     [
         (None, None, "requires y to be passed, but the target y is None"),
-        ([1.0, np.nan], None, "Input y contains NaN"),
+        ([1.0, np.nan], None, r"Input y contains NaN\. Leave those rows out, or let SteinReduction"),
         ([1.0, np.inf], None, "Input y contains infinity"),
         (["a", "a"], None, "y has one class only"),
         (["a", None], None, "missing labels"),

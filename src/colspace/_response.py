@@ -55,7 +55,13 @@ class ResponseEncoder:
             return self._indicators(as_column(y).values.ravel())
         given = as_column(y).values
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
-            values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
+            try:
+                values = check_array(given, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=1)
+            except ValueError as reason:
+                if "y contains NaN" not in str(reason):
+                    raise
+                msg = f"{reason} Leave those rows out, or let SteinReduction take them as rows without labels"
+                raise ValueError(msg) from None
         if self.function is not None:
             with np.errstate(all="ignore"):  # what is not finite is refused
                 values = np.asarray(self.function(values))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,20 @@ class PlotMixin(SummaryMixin):
             msg = f"kind={kind!r} is no picture of {type(self).__name__}; choose from {', '.join(map(repr, self._pictures))}"
             raise ValueError(msg)
         display = getattr(import_module("colspace.displays"), self._pictures[chosen])
+        try:
+            signature(display.from_estimator).bind(self, *data, **options)
+        except TypeError as reason:
+            calls = " or ".join(self._call(picture) for picture in self._pictures)
+            msg = f"kind={chosen!r} is not drawn from that: {reason}. Remedies: {calls}"
+            raise TypeError(msg) from None
         return display.from_estimator(self, *data, **options)
+
+    def _call(self, kind: str) -> str:
+        """How a picture is asked for."""
+        display = getattr(import_module("colspace.displays"), self._pictures[kind])
+        asked = list(signature(display.from_estimator).parameters.values())[1:]
+        data = [p.name for p in asked if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+        return f"plot({', '.join([*data, f'kind={kind!r}'])})"
 
 
 def leading(words: Sequence[str], most: int = 8) -> str:

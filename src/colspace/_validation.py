@@ -65,7 +65,9 @@ def check_finite(
         else:
             i, j = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
         column = repr(names[j]) if names is not None else j
-        msg = f"{reason}\nIt stands first in column {column}, row {i}."
+        gap = "contains NaN" in str(reason)
+        remedy = " Remedies: colspace.CopulaImputer in front, HoleyReduction around a reduction, or leave such rows out."
+        msg = f"{reason}\nIt stands first in column {column}, row {i}.{remedy if gap else ''}"
         raise ValueError(msg) from None
 
 

@@ -4,6 +4,8 @@ import io
 import json
 import shlex
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -37,6 +39,11 @@ def specs(page):
     return json.loads(page.locator("#specs").text_content())
 
 
+#: Texts that are not all in their picture.
+CUT = (
+    "all => all.filter((t) => { const own = t.getBoundingClientRect(), all = t.closest('svg').getBoundingClientRect();"
+    " return own.left < all.left - 1 || own.right > all.right + 1; }).map((t) => t.textContent)"
+)
 VIEWS = [(name, *view) for name in COMMANDS for view in ((False, 1100), (True, 390))] + [
     ("reduction", True, 1100),
     ("partners", False, 320),
@@ -57,11 +64,7 @@ def test_it_is_drawn_without_a_fault(reports, visit, name, dark, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     hidden = "all => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.id)"
     assert page.eval_on_selector_all(".picture", hidden) == []
-    cut = (
-        "all => all.filter((t) => { const own = t.getBoundingClientRect(), all = t.closest('svg').getBoundingClientRect();"
-        " return own.left < all.left - 1 || own.right > all.right + 1; }).map((t) => t.textContent)"
-    )
-    assert page.eval_on_selector_all(".picture svg .role-axis-title text", cut) == []
+    assert page.eval_on_selector_all(".picture svg .role-axis-title text", CUT) == []
     brightness = (
         "(e) => getComputedStyle(e).%s.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0) / 765"
     )
@@ -72,6 +75,23 @@ def test_it_is_drawn_without_a_fault(reports, visit, name, dark, width):
     ]
     assert (paper < 0.2) == dark
     assert all(abs(paper - ink) > 0.6 for ink in inks)
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_every_class_is_in_the_legend(tmp_path, visit, monkeypatch, width):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    towns = [
+        f"{town} upon the river" for town in ("Bonn", "Kiel", "Ulm", "Oslo", "Rome", "Bern", "Lyon", "Wien")
+    ]
+    place = rng.integers(len(towns), size=160)
+    table = pd.DataFrame(rng.normal(size=(160, 3)) + place[:, None], columns=list("abc"))
+    table.assign(town=np.array(towns)[place]).to_csv("t.csv", index=False)
+    done = CliRunner().invoke(colspace, shlex.split("reduce t.csv -y town --no-check --report r.html"))
+    assert done.exit_code == 0, done.output
+    page = visit(tmp_path / "r.html", width=width).page
+    assert page.locator(".role-legend-label text").count() == len(towns)
+    assert page.eval_on_selector_all(".role-legend-label text", CUT) == []
 
 
 def test_hovering_shows_the_values(reports, visit):

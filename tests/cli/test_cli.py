@@ -497,3 +497,25 @@ def test_the_check_says_why_there_is_none(files):
     )
     text = run("reduce", files / "s.csv", "-y", "y", "-r", 1, check=True).stdout
     assert "no check on rows left out: " in text
+
+
+def test_the_response_has_its_own_name_in_every_message(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((60, 3)), columns=list("abc"))
+    table["pressure"] = table["a"] + 0.1 * rng.standard_normal(60)
+    table["stage"] = np.where(table["a"] > 0, "late", "early")
+    table.assign(copy=2 * table["pressure"]).to_csv(tmp_path / "copy.csv", index=False)
+    table.assign(pressure=1.0).to_csv(tmp_path / "flat.csv", index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ["-y", "pressure", "--drop", "stage"]
+    said = run("reduce", tmp_path / "t.csv", *options, check=True)
+    assert "joint reduction reads pressure with R2" in said.stdout
+    assert (
+        "joint reduction reads stage with"
+        in run("reduce", tmp_path / "t.csv", "-y", "stage", check=True).stdout
+    )
+    said = run("reduce", tmp_path / "copy.csv", *options)
+    assert "column 'copy' determines the response. Directions" in said.stderr
+    assert "if it is the response in other words" in said.stderr
+    said = run("reduce", tmp_path / "flat.csv", *options, code=2)
+    assert said.stderr.startswith("Error: the response is constant: no direction can matter for it")

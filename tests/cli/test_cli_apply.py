@@ -75,6 +75,60 @@ def test_gaps_and_text_are_refused_as_in_the_fit(folder):
     )
 
 
+@pytest.mark.parametrize("command", ["impute", "reduce"])
+def test_what_stood_for_gaps_at_the_fit_does_so_later(folder, command):
+    train = pd.read_csv("train.csv")
+    train.loc[::9, "a"] = -99
+    train.to_csv("train.csv", index=False)
+    options = ["--out", "f.csv"] if command == "impute" else ["-y", "y", "-r", 1]
+    run(
+        command,
+        "train.csv",
+        "--id",
+        "who",
+        "--na",
+        -99,
+        "--na=?",
+        *options,
+        "--no-check",
+        "--save",
+        "m.skops",
+    )
+    assert info("m.skops")["about"]["gap_marks"] == ["-99", "?"]
+    assert "gap marks: -99, ?" in run("info", "m.skops").output
+    folder.loc[folder.index[:2], "a"] = -99
+    folder.to_csv("new.csv", index=False)
+    said = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv").stderr
+    assert said == "Note: cells that are -99, ? are gaps, as at the fit (--na)\n"
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e2.csv", "--na", -99, "--na=?")
+    assert pd.read_csv("e.csv").equals(pd.read_csv("e2.csv"))
+    folder.assign(a=folder["a"].replace(-99, np.nan)).to_csv("blank.csv", index=False)
+    run("apply", "m.skops", "blank.csv", "--id", "who", "--out", "e3.csv")
+    assert_allclose(
+        pd.read_csv("e3.csv").select_dtypes("number"),
+        pd.read_csv("e.csv").select_dtypes("number"),
+    )
+    assert "are gaps, as at the fit" in run("report", "m.skops", "new.csv", "--id", "who").stderr
+    assert not run("report", "m.skops").stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "mark"), [("Mars", "Mars"), ("O'Hara town", "'O'\"'\"'Hara town'")], ids=["plain", "quoted"]
+)
+def test_a_word_that_the_fit_has_not_seen_can_be_a_gap(folder, value, mark):
+    train = pd.read_csv("train.csv")
+    train["town"] = np.resize(["Oslo", "Rome", "Bonn"], 100)
+    train.mask(np.random.default_rng(0).random(train.shape) < 0.1).to_csv("train.csv", index=False)
+    run("impute", "train.csv", "--drop", "who", "--out", "f.csv", "--no-check", "--save", "m.skops")
+    folder["town"] = "Oslo"
+    folder.loc[folder.index[0], "town"] = value
+    folder.to_csv("new.csv", index=False)
+    text = run("apply", "m.skops", "new.csv", "--out", "g.csv", code=2).output
+    assert f"Remedies: take it for a gap (--na {mark}), or fit on rows that hold it" in text
+    run("apply", "m.skops", "new.csv", "--out", "g.csv", "--na", value)
+    assert pd.read_csv("g.csv")["town"].isin(["Oslo", "Rome", "Bonn"]).all()
+
+
 def test_a_model_without_names_takes_columns_in_order(folder):
     train = pd.read_csv("train.csv")
     model = JointReduction(1).fit(train[list("abcd")].to_numpy(), train["y"])

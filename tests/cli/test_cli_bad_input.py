@@ -257,6 +257,24 @@ def test_a_real_interrupt(folder):
     assert not (folder / "o.csv").exists()
 
 
+@pytest.mark.parametrize("place", ["_LazyGroup.get_command", "_LazyGroup.main"])
+def test_an_interrupt_within_an_import_leaves_by_the_exit_code(tmp_path, place):
+    """As ``python -m``, which otherwise ends by the signal where compiled code was interrupted, though it was caught."""
+    code = f"""
+from colspace.cli import _group, main
+
+def interrupted(*_, **__):
+    exec("raise KeyboardInterrupt")
+
+_group.{place} = interrupted
+main()
+"""
+    (tmp_path / "interrupted_command.py").write_text(code)
+    line = [sys.executable, "-m", "interrupted_command", "look", "t.csv"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
+
+
 # ---------------------------------------------------------------------- light installation
 
 

@@ -49,6 +49,14 @@ def columns_of(frame):
     return found
 
 
+def test_a_constant_column_is_named_once(table):
+    frame = pd.read_csv("train.csv").assign(flat=1.0)
+    frame.to_csv("train.csv", index=False)
+    said = run(*FIT).stderr
+    assert said.count("'flat'") == 1
+    assert "1 constant column(s) get loadings of zero: 'flat'. Leave them out with --drop" in said
+
+
 def test_gaps_are_filled_with_a_note_and_new_rows_may_have_some(table):
     train = table.iloc[:120]
     done = run(*FIT, "--save", "m.skops", "--out", "e.csv")

@@ -220,6 +220,54 @@ def test_features_of_pairs_that_are_words_or_gaps(odd):
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([31, 40, -99, 28, -99], "-99"),
+        ([0.5, 1.5, -9, 2.5, -9, None], "-9"),
+        ([1, 2, 5, 3, 999, 999, 4], "999"),
+        ([31, 40, -99, 28], ""),  # once
+        ([31, -40, -99, 28, -99], ""),  # not the only negative number
+        ([96, 97, 98, 99, 99], ""),  # near the others
+        ([1, 2, 3, 4, 5, 9, 9], ""),
+        ([31, 40, -98, 28, -98], ""),
+        ([0, -9, -9, 0], ""),  # two values: yes or no
+        (["a", "-99", "-99", "b"], ""),
+        ([True, False, None], ""),
+    ],
+)
+def test_numbers_that_may_stand_for_gaps(values, code):
+    table = profile("t.csv", pd.DataFrame({"a": pd.Series(values), "b": 1.0}))
+    assert table.codes == ([("a", code)] if code else [])
+
+
+def test_a_number_that_may_stand_for_a_gap_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"age": [31, 40, -99, 28, -99], "children": [0, 2, -99, -99, 1], "x": range(5)})
+    table.assign(gap=[1.5, None, 2.5, 3.5, 4.5]).to_csv("t.csv", index=False)
+    text = run("t.csv").stdout
+    assert "-99 may stand for a gap in 'age', 'children': if so, give --na -99\n" in text
+    assert "  1 row lacks 'gap'\n" in text
+    assert "may stand" not in run("t.csv", "--na", -99).stdout
+
+
+def test_similarities_are_told_from_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    names = {"g": [f"g{i}" for i in range(20)], "d": [f"d{i}" for i in range(15)]}
+    for side, own in names.items():
+        features = rng.normal(size=(len(own), 4))
+        like = pd.DataFrame(np.corrcoef(features), columns=own)
+        like.insert(0, "id", own)
+        like.to_csv(f"{side}.csv", index=False)
+    links = pd.DataFrame({"g": rng.choice(names["g"], 60), "d": rng.choice(names["d"], 60)})
+    links.drop_duplicates().to_csv("links.csv", index=False)
+    line = next(x for x in run("g.csv", "d.csv", "links.csv").stdout.splitlines() if "colspace pairs" in x)
+    assert "--left-similarity g.csv --right-similarity d.csv --links links.csv" in line
+    done = CliRunner().invoke(colspace, [*shlex.split(line)[1:], "--no-check"])
+    assert done.exit_code == 0, done.output
+
+
 def test_three_tables_of_pairs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)

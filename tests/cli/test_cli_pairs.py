@@ -1,3 +1,7 @@
+import html
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,6 +93,44 @@ def test_unknown_ids_are_counted_and_listed(files):
     kept = run("--out", "dropped.csv", "--drop-unknown", *FIXED, links="odd.csv").output
     assert "these links are left out" in kept
     assert pd.read_csv("top.csv").equals(pd.read_csv("dropped.csv"))
+
+
+def test_sides_that_are_exchanged(files):
+    _, _, _, links = files
+    links[["gene", "disease", "score"]].to_csv("turned.csv", index=False)
+    text = run("--out", "top.csv", *FIXED, links="turned.csv", code=2).output
+    assert "the left ends of the links are right entities" in text
+    assert "exchange --left and --right" in text
+    run("--out", "top.csv", "--drop-unknown", *FIXED, links="turned.csv", code=2)
+
+
+def test_the_page_repeats_the_ranking_of_new_entities(files):
+    found = run(
+        "--top",
+        4,
+        "--out",
+        "top.csv",
+        "--report",
+        "r.html",
+        "--save",
+        "m.skops",
+        "--alpha",
+        1,
+        "--bandwidth",
+        1,
+    )
+    page = Path("r.html").read_text()
+    code = html.unescape(re.search(r"In Python.*?<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])
+    names: dict[str, object] = {}
+    exec(re.sub("<[^>]*>", "", code), names)  # noqa: S102
+    told = pd.read_csv("top.csv", dtype={"disease": str})
+    assert list(names["partners"]["left"]) == list(told["disease"])
+    assert list(names["partners"]["right"]) == list(told["gene"])
+    recall = re.search(r"kernel ridge +│ +(\d\.\d+)", found.output)[1]
+    assert f"recall at 4 is {recall}" in page
+    assert "add to 0" not in page
+    assert CliRunner().invoke(colspace, ["report", "m.skops", "--out", "again.html"]).exit_code == 0
+    assert f"recall at 4 is {recall}" in Path("again.html").read_text()
 
 
 def test_duplicate_links(files):

@@ -125,10 +125,10 @@ def test_drugs_and_diseases(run, tmp_path):
     assert "nearest neighbours" in told
     assert ">Why these partners</h2>" in page("r.html")
     made = repeated("r.html")["partners"]
-    assert set(made["left"]) == {f"D{i}" for i in range(40)}
-    assert_allclose(made["score"], load("m.skops").rank(k=5)["score"], rtol=1e-6)
     run("apply m.skops new_diseases.csv --top 5 --out new.csv")
     new, told = pd.read_csv("new.csv"), pd.read_csv("partners.csv")
+    assert made["left"].tolist() == told["disease"].tolist()
+    assert_allclose(made["score"], told["score"], rtol=1e-6)
     ranked = load("m.skops").rank(diseases.set_index("disease").iloc[40:], k=5)
     assert new["drug"].tolist() == ranked["right"].tolist() == told["drug"].tolist()
     assert new.columns.tolist() == told.columns.tolist()

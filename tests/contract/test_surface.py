@@ -154,6 +154,10 @@ def test_plot_draws_the_display(imputer, classifier):
         model.plot(kind="pie")
     with pytest.raises(ValueError, match=r"choose from 'loadings', 'embedding'$"):
         colspace.SlicedInverse(1).fit(X, y).plot(kind="singular values")
+    with pytest.raises(TypeError, match=r"kind='loadings' is not.*too many.*plot\(X, y, kind='embedding'\)"):
+        model.plot(X, y)
+    with pytest.raises(TypeError, match=r"missing a required argument: 'X'.*plot\(X, kind='marginals'\)"):
+        imputer.plot()
     plt.close("all")
 
 

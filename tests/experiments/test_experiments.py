@@ -209,7 +209,7 @@ def test_demo_compares_at_equal_numbers_of_components():
     rows, sentence = demo.compare(X.iloc[::2], y.iloc[::2], per_block=(2,), folds=3)
     assert [row["columns"] for row in rows] == ["6", "6", "6", "6", "30", "0"]
     assert all(float(row["accuracy"].split()[0]) > 0.8 for row in rows[:-1])
-    assert sentence.startswith("With 2 directions per block joint reduction reads y with accuracy")
+    assert sentence.startswith("With 2 directions per block joint reduction reads diagnosis with accuracy")
 
 
 def test_demo_makes_its_directory(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -77,6 +79,33 @@ class Rows:
     ids: Sequence[str] = ()
     marks: Sequence[str] = ()
     encoding: str | None = None
+    remembered: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        header: Mapping[str, Any],
+        tables: Sequence[str],
+        ids: Sequence[str],
+        marks: Sequence[str],
+        encoding: str | None,
+    ) -> Rows:
+        """Rows whose gaps are also what --na named at the fit, which a note says."""
+        from ._say import note
+
+        known = header["about"].get("gap_marks", [])
+        if not _is_texts(known):
+            msg = f"the model's header has gap_marks {str(known)[:40]!r}, which colspace does not write"
+            raise ValueError(msg)
+        more = [mark for mark in known if mark not in marks]
+        if more and tables:
+            note(f"cells that are {', '.join(more)} are gaps, as at the fit (--na)")
+        return cls(header, tables, ids, [*marks, *more], encoding, more)
+
+    def hush(self) -> None:
+        """Say nothing of marks that no cell is, where the fit gave them."""
+        for mark in self.remembered:
+            warnings.filterwarnings("ignore", f"--na {re.escape(mark)} is in no cell")
 
     @property
     def about(self) -> Mapping[str, Any]:

@@ -98,6 +98,9 @@ def print_summary(summary: dict[str, Any], targets: list[str], others: dict[str,
         some = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
         word = "left out (ids, free text)" if kind == "id" else f"taken as {kind}"
         console.print(f"{word}: {escape(some)}", soft_wrap=True)
+    if nominal := summary["kinds"].get("nominal"):
+        order = f"nominal: words without order; where there is one, give it: --kinds '{nominal[0]}=LOWEST,...,HIGHEST'"
+        console.print(escape(order), soft_wrap=True)
     console.print(
         f"rank {summary['rank']}, {summary['iterations']} iterations, mean reliability {number(summary['reliability'])}"
     )

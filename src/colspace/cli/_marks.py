@@ -7,6 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def marks_told(marks: Sequence[str]) -> dict[str, list[str]]:
+    """What a saved model says of the values that stood for gaps.
+
+    Examples
+    --------
+    >>> from colspace.cli._marks import marks_told
+    >>> marks_told(("-99",)), marks_told(())
+    ({'gap_marks': ['-99']}, {})
+    """
+    return {"gap_marks": list(marks)} if marks else {}
+
+
 def with_gaps(frame: Any, marks: Sequence[str], columns: Sequence[str], *, warn: bool = True) -> Any:
     """Cells that are one of ``marks`` as gaps; text that is all numbers then becomes numbers.
 

@@ -140,5 +140,6 @@ def _pairs(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
         tables={rows.tables[0]: wanted} if rows.tables else None,
         wanted=wanted,
         quality=pd.DataFrame(quality) if quality else None,
+        at=about.get("recall_at"),
         **shared,
     )

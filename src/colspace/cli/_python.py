@@ -69,19 +69,33 @@ def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], columns: Seque
     )
 
 
-def pairs_code(estimator: Any, paths: tuple[str, str, str], ids: tuple[str, str], top: int) -> str:
-    """The fit of pairs and the partners of their left entities."""
+def pairs_code(
+    estimator: Any,
+    paths: tuple[str, str, str],
+    ids: tuple[str, str],
+    ends: Sequence[str],
+    top: int,
+    new: tuple[str, str] | None = None,
+) -> str:
+    """The fit of pairs and the partners of their left entities, or of those of a new table.
+
+    ``ids`` are the columns of ids, ``ends`` those of the links, and ``new`` the table of new entities with its column of ids.
+    """
     left, right, links = paths
     sides = "".join(
         f"{side} = read_table({path!r}, text=[{key!r}]).set_index({key!r})\n"
         for side, path, key in (("A", left, ids[0]), ("B", right, ids[1]))
     )
+    more, given = "", ""
+    if new is not None:
+        more = f"new = read_table({new[0]!r}, text=[{new[1]!r}]).set_index({new[1]!r})[A.columns]\n"
+        given = "new, "
     return (
         f"from colspace import {type(estimator).__name__}\nfrom colspace.io import read_table\n"
-        f"from colspace.pairs import link_matrix\n\n{sides}links = read_table({links!r})\n"
-        "Y = link_matrix(\n    links.iloc[:, 0].astype(str), links.iloc[:, 1].astype(str),\n"
+        f"from colspace.pairs import link_matrix\n\n{sides}{more}links = read_table({links!r}, text={list(ends[:2])!r})\n"
+        f"Y = link_matrix(\n    {', '.join(f'links[{name!r}]' for name in ends)},\n"
         "    left_ids=list(A.index), right_ids=list(B.index),\n)\n"
-        f"model = {estimator!r}\npartners = model.fit(A, B, Y).rank(k={top})\nprint(model.summary())"
+        f"model = {estimator!r}\npartners = model.fit(A, B, Y).rank({given}k={top})\nprint(model.summary())"
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -46,6 +48,10 @@ _DROPPED = (
     r" \(n_(?:features|samples) ?= ?\d+\)",
     r" \((?:pandas|sklearn)\.[\w.]+\)",
 )
+# y as the library calls it, not a column of that name, which is quoted
+_RESPONSE = re.compile(
+    r"(^|\b(?:determines|class of|it is|prediction of|rows of|divide|multiply|that|column \d+ of) )y(?=[ ;,]|\.? |\.?$)"
+)
 _VALUE = re.compile(rf"\b({_NAMES})=(\([^)]*\)|'[^']*'|[\w.]+\b)")
 _SKLEARN = re.compile(rf"The '({_NAMES})' parameter of \w+")
 _BARE = re.compile(r"(?<![\w'\-])(n_components|n_selected|rank_test)(?![\w'])")
@@ -64,6 +70,7 @@ def in_options(text: str) -> str:
         text = re.sub(pattern, "", text)
     for phrase, option in _PHRASES:
         text = text.replace(phrase, option)
+    text = _RESPONSE.sub(r"\1the response", text)
     text = _VALUE.sub(lambda m: f"{_OPTIONS[m[1]]} {_value(m[2])}", text)
     text = _SKLEARN.sub(lambda m: _OPTIONS[m[1]], text)
     return _BARE.sub(lambda m: _OPTIONS.get(m[1], "--rank-test"), text)
@@ -82,6 +89,15 @@ def phrased(phrases: Iterable[tuple[str, str | Callable[[re.Match[str]], str]]])
         return in_options(text)
 
     return words
+
+
+def _as_gap(found: re.Match[str]) -> str:
+    value = str(ast.literal_eval(found[1])) if found[1][0] in "'\"" else found[1]
+    return f"{found[0].removesuffix('blank the value')}take it for a gap (--na {shlex.quote(value)})"
+
+
+#: What cells that a fit has not seen can be taken for.
+of_new_rows = phrased(((r"holds (.+?), which fit did not see; .*?blank the value", _as_gap),))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 from . import _options as options
 from ._files import check_files
 from ._group import one_line_errors
-from ._words import in_options, warnings_on_stderr
+from ._words import of_new_rows, warnings_on_stderr
 from .impute import targets_of
 
 #: Options that only some models have: parameter -> (option, kind of model).
@@ -47,7 +47,7 @@ _WHAT = {
 @options.seed_option("the draws")
 @options.quiet_option
 @options.encoding_option
-@one_line_errors(in_options)
+@one_line_errors(of_new_rows)
 def command(model: str, tables: tuple[str, ...], out: str, **given: Any) -> None:
     """Apply the saved MODEL to the rows of TABLE: embedding, filled table, labels with probabilities, or partners.
 
@@ -70,7 +70,7 @@ def command(model: str, tables: tuple[str, ...], out: str, **given: Any) -> None
     estimator = load(model)
     kind = kind_of(estimator)
     _check_options(kind, model)
-    rows = Rows(header, tables, asked.ids, asked.marks, asked.encoding)
+    rows = Rows.of(header, tables, asked.ids, asked.marks, asked.encoding)
     from rich.markup import escape
 
     def told(count: int) -> None:
@@ -81,6 +81,7 @@ def command(model: str, tables: tuple[str, ...], out: str, **given: Any) -> None
         print_written(screen, **{result: targets})
 
     with warnings_on_stderr("Note"):
+        rows.hush()
         large = embed_large(estimator, rows, out) if kind == "reducer" else None
         if large is not None:
             return told(large)

@@ -14,6 +14,7 @@ from ._atoms_say import print_atoms
 from ._files import check_files, given_command
 from ._group import one_line_errors
 from ._join import read_tables
+from ._marks import marks_told
 from ._options import NumberOr, option
 from ._say import console, note, step, write_json
 from ._words import phrased, warnings_on_stderr
@@ -158,7 +159,12 @@ def command(**given: Any) -> None:
     with directory(asked.out):
         wrote = _write(atoms, encoded, task, test, summary, asked)
         if asked.model is not None:
-            about = {**joined.about(), "warnings": [*warned, *notes], "line": given_command()}
+            about = {
+                **joined.about(),
+                **marks_told(asked.marks),
+                "warnings": [*warned, *notes],
+                "line": given_command(),
+            }
             save_pipeline(encoded, atoms, asked.model, task, summary, about)
         if asked.report is not None:
             _write_page(atoms, encoded, task, joined.source, summary, [*warned, *notes], asked)

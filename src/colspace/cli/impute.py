@@ -13,6 +13,7 @@ from . import _options as options
 from ._files import check_files, given_command
 from ._filled import print_summary, some_rows, summary_of
 from ._group import one_line_errors
+from ._marks import marks_told
 from ._options import NumberOr, option
 from ._words import phrased, warnings_on_stderr
 
@@ -130,7 +131,11 @@ def command(**given: Any) -> None:
         summary["quality"] = found.plain()
     imputer.set_params(n_jobs=None)
     if asked.model is not None:
-        save(imputer, asked.model, about=_about(summary, joined.about(), asked.seed, notes))
+        save(
+            imputer,
+            asked.model,
+            about=_about(summary, joined.about() | marks_told(asked.marks), asked.seed, notes),
+        )
     if asked.report is not None:
         _write_page(imputer, X, joined, summary, (whole, lower, upper), notes, asked)
     write_json(summary, asked.as_json)

@@ -63,7 +63,9 @@ def _lines(path: str, found: dict[str, Any]) -> list[str]:
     ]
     if columns is not None:
         more = f" and {len(columns) - _SHOWN:,} more" if len(columns) > _SHOWN else ""
-        lines.append(f"{len(columns):,} columns: {', '.join(columns[:_SHOWN])}{more}")
+        lines.append(
+            f"{len(columns):,} column{'s' * (len(columns) != 1)}: {', '.join(columns[:_SHOWN])}{more}"
+        )
     elif found["n_features"] is not None:
         lines.append(f"{found['n_features']:,} columns without names")
     apart = _APART if "command" in about else ()

@@ -139,7 +139,10 @@ def _remarks(table: Profile) -> list[str]:
         lines.append(
             f"{table.gap_cells:,} gaps, in {table.rows_with_gaps:,} of {table.rows:,} rows. Commonest patterns:"
         )
-        lines += [f"  {count:,} rows lack {_listed(names)}" for count, names in table.patterns]
+        lines += [
+            f"  {count:,} row{'s' * (count > 1)} lack{'s' * (count == 1)} {_listed(names)}"
+            for count, names in table.patterns
+        ]
     if table.unseen:
         pairs = _listed([f"{a} and {b}" for a, b in table.unseen], quoted=False)
         lines.append(
@@ -149,6 +152,9 @@ def _remarks(table: Profile) -> list[str]:
     for kind, word, remedy in _ODD:
         if names := table.of(kind):
             lines.append(f"{word}: {_listed(names)}{remedy}")
+    for code in dict.fromkeys(code for _, code in table.codes):
+        names = [name for name, own in table.codes if own == code]
+        lines.append(f"{code} may stand for a gap in {_listed(names)}: if so, give --na {code}")
     if table.repeated_rows:
         lines.append(f"{table.repeated_rows:,} row(s) repeat an earlier one")
     return lines

@@ -11,6 +11,7 @@ import click
 from . import _options as options
 from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._marks import marks_told
 from ._options import NumberOr, option
 from ._pairs_say import print_report, settings_of
 from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
@@ -18,6 +19,7 @@ from ._words import phrased, warnings_on_stderr
 
 _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
+    ("exchange the two sides", "exchange --left and --right"),
     ("duplicates='sum', 'max' or 'mean'", "--duplicates sum, max or mean"),
     (r"colspace\.CopulaImputer can fill them: .*", "colspace impute can fill them."),
     (
@@ -192,9 +194,10 @@ def command(**given: Any) -> None:
     ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
     about = _about(asked.links, (A, B), metric, Y, target, quality, asked.seed)
+    about |= {"recall_at": top} if quality is not None and "recall" in quality else {}
     if asked.model is not None:
         told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
-        save(estimator, asked.model, about=about | told)
+        save(estimator, asked.model, about=about | marks_told(asked.marks) | told)
     if asked.report is not None:
         _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, notes, asked)
     write_json(about | {"settings": settings_of(estimator)}, asked.as_json)
@@ -256,24 +259,30 @@ def _write_page(
         tables={Path(path).name: table for path, table in sides if path is not None},
         wanted=wanted,
         quality=quality,
+        at=min(asked.top, len(B)),
         facts={"links from": name, "target": target, "seed": asked.seed},
         notes=notes,
         command=given_command(),
-        python=_code(estimator, A, B, asked),
+        python=_code(estimator, A, B, wanted, asked),
     )
     write_report(page, asked.report)
 
 
-def _code(estimator: Any, A: Any, B: Any, asked: SimpleNamespace) -> str:
+def _code(estimator: Any, A: Any, B: Any, wanted: Any, asked: SimpleNamespace) -> str:
     """The fit in Python, where tables are files of features and are taken as they are."""
     paths = [asked.left, asked.right, asked.links]
-    changed = asked.marks or asked.drop or asked.drop_unknown or asked.observed
-    if None in paths or "-" in paths or changed or asked.duplicates != "raise":
+    changed = asked.marks or asked.drop or asked.drop_unknown or asked.observed or asked.encoding
+    if None in paths or "-" in (*paths, asked.new) or changed or asked.duplicates != "raise":
         return ""
+    from ..io import read_table
     from ._python import pairs_code
 
     ids = str(A.index.name), str(B.index.name)
-    return pairs_code(estimator, (asked.left, asked.right, asked.links), ids, min(asked.top, len(B)))
+    ends = [str(name) for name in read_table(asked.links).columns]
+    new = None if asked.new is None else (asked.new, str(wanted.index.name))
+    return pairs_code(
+        estimator, (asked.left, asked.right, asked.links), ids, ends, min(asked.top, len(B)), new
+    )
 
 
 def _about(

@@ -9,6 +9,7 @@ import click
 
 from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._marks import marks_told
 from ._options import (
     NumberOr,
     check_option,
@@ -130,7 +131,7 @@ def _parse_moments(ctx: click.Context, param: click.Parameter, given: str) -> st
 )
 @click.option("--rank-test", is_flag=True, help="Permutation test of the number of directions.")
 @check_option(
-    "How well y is read on rows left out, beside PCA, PLS, ridge and all columns; of more than 5,000 rows a sample"
+    "How well the response is read on rows left out, beside PCA, PLS, ridge and all columns; of more than 5,000 rows a sample"
 )
 @out_option("the ids, the embedding and the responses")
 @result_options("samples, sketches, permutations and folds")
@@ -172,7 +173,7 @@ def command(**given: Any) -> None:
 
         found["quality"] = quality_of(estimator, parts, getattr(estimator, "blocks", None), asked.seed)
     if asked.model is not None:
-        about = about_of(found, joined.about(), asked.seed, notes, given_command())
+        about = about_of(found, joined.about() | marks_told(asked.marks), asked.seed, notes, given_command())
         save(model, asked.model, about=about)
     if asked.report is not None:
         _write_page(model, estimator, parts, joined, found, notes, asked)

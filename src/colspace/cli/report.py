@@ -10,7 +10,7 @@ import click
 from . import _options as options
 from ._files import check_files
 from ._group import one_line_errors
-from ._words import in_options, warnings_on_stderr
+from ._words import of_new_rows, warnings_on_stderr
 
 
 @click.command("report")
@@ -21,7 +21,7 @@ from ._words import in_options, warnings_on_stderr
 @options.na_option
 @options.quiet_option
 @options.encoding_option
-@one_line_errors(in_options)
+@one_line_errors(of_new_rows)
 def command(model: str, tables: tuple[str, ...], out: str | None, **given: Any) -> None:
     """Write a page with pictures about the saved MODEL: one HTML file that needs no network.
 
@@ -44,8 +44,9 @@ def command(model: str, tables: tuple[str, ...], out: str | None, **given: Any) 
 
     header = info(model)
     estimator = load(model)
-    rows = Rows(header, tables, given["ids"], given["marks"], given["encoding"])
+    rows = Rows.of(header, tables, given["ids"], given["marks"], given["encoding"])
     with warnings_on_stderr("Note"), sound_header(model):
+        rows.hush()
         page = report_of(estimator, rows, Path(model).name)
     write_report(page, out)
     print_written(console(), report=out)

@@ -187,9 +187,25 @@ def _note(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=4)
 
 
+_RAGGED = re.compile(r".*Expected (\d+) (?:fields|columns)(?: in (line \d+), saw|, got) (\d+).*")
+
+
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The first line of what an error says; of a row too long or too short where it is, and what to do.
+
+    Examples
+    --------
+    >>> from colspace.io._text import first_line
+    >>> first_line(ValueError("Error tokenizing data. C error: Expected 3 fields in line 4, saw 5"))
+    'line 4 has 5 cells where 3 are expected; put cells that hold the separator in quotes'
+    """
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    found = _RAGGED.fullmatch(text)
+    if not found:
+        return text
+    more = int(found[3]) > int(found[1])
+    remedy = "put cells that hold the separator in quotes" if more else "give every line all of its cells"
+    return f"{found[2] or 'a line'} has {found[3]} cells where {found[1]} are expected; {remedy}"
 
 
 # ---------------------------------------------------------------------- encodings

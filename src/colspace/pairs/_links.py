@@ -313,6 +313,9 @@ def link_matrix(
             if absent:
                 parts.append(f"{len(absent)} {side} id(s) that no table has: {shown(absent)}")
         text = f"{int(strange.sum())} of {len(i)} links name {' and '.join(parts)}"
+        if not any(n not in places[1] for n in lefts) and not any(n not in places[0] for n in rights):
+            msg = "the left ends of the links are right entities and the right ends left ones; exchange the two sides"
+            raise ValueError(msg)
         if unknown == "raise":
             msg = f"{text}. Add their features, or leave these links out with unknown='drop'"
             raise ValueError(msg)

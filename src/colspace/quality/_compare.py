@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +38,8 @@ from ._result import (
 from ._table import ComparedTable, read_table
 
 Array = NDArray[np.float64]
+
+_TOO_MANY = "all columns are read by {} only: their squares and products are too many"
 
 
 @small_products(partial(table_work, None))
@@ -115,7 +118,7 @@ def compare_reductions(
     few = read_by
     if readers is None:
         few = readers_of_all(read_by, table.X.shape[1], len(splits[0][0]), classes=table.classes)
-        notes += [] if few == read_by else ["all columns are too many for the quadratic reader"]
+        notes += [] if few == read_by else [_TOO_MANY.format(" and ".join(few))]
     found = {(name, h): _Folds(list(read_by)) for name, h, _ in cases}
     found[ALL, None] = _Folds(list(few))
     base: list[float] = []
@@ -131,7 +134,17 @@ def compare_reductions(
                 advance()
             found[ALL, None].add(fold, None, few)
             advance()
-    return _result(found, np.array(base), weights, table, notes, next(iter(given)))
+    result = _result(found, np.array(base), weights, table, notes, next(iter(given)))
+    return replace(result, response=_called(y))
+
+
+def _called(y: Any) -> str:
+    """What y is called: its name, those of up to three responses, or y."""
+    names = getattr(y, "columns", None)
+    names = [getattr(y, "name", None)] if names is None else list(names)
+    if not names or len(names) > 3 or not all(isinstance(name, str) and name for name in names):
+        return "y"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def held_out_guesses(

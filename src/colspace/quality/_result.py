@@ -102,6 +102,8 @@ class ReductionComparison:
         methods, reader and number of directions chosen on the other folds.
     notes : tuple of str
         What was left out, and why.
+    response : str
+        What y is called in ``sentence``.
     """
 
     rows: tuple[ReductionScore, ...]
@@ -111,6 +113,7 @@ class ReductionComparison:
     n_folds: int
     above_chance: dict[str, bool]
     notes: tuple[str, ...] = ()
+    response: str = "y"
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""
@@ -161,19 +164,19 @@ class ReductionComparison:
         best = max((self.row(m) for m in working), key=lambda r: r.score)
         if not any(self.above_chance.values()):
             return (
-                f"No method predicts y better than {base} on rows left out: take the loadings as noise (best: "
+                f"No method predicts {self.response} better than {base} on rows left out: take the loadings as noise (best: "
                 f"{self._named(best)}; no columns {self.row(NONE).score:.3f})."
             )
         if row is None or not self.above_chance[ours]:
             seen = max(
                 (self.row(m) for m, above in self.above_chance.items() if above), key=lambda r: r.score
             )
-            return f"{ours[0].upper() + ours[1:]} predicts y no better than {base}, but {self._named(seen)} does."
+            return f"{ours[0].upper() + ours[1:]} predicts {self.response} no better than {base}, but {self._named(seen)} does."
         count = "one direction" if row.n_components == 1 else f"{row.n_components} directions"
         start = f"With {count}" + (" per block" if row.n_columns != row.n_components else "")
         if row.n_components is None:
             start = "As it is,"
-        text = f"{start} {ours} reads y with {self.metric} {_plus_minus(row)} on rows left out"
+        text = f"{start} {ours} reads {self.response} with {self.metric} {_plus_minus(row)} on rows left out"
         rivals = []
         for method in working[1:]:
             found = [

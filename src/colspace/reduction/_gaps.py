@@ -18,6 +18,7 @@ from .._containers import as_table
 from .._random import generator
 from .._rows import is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
+from .._validation import ConstantColumnWarning
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
 from ._summary import LinearSummary
@@ -111,7 +112,9 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         weights = weights_of(sample_weight)
         self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
         self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
-        self.imputer_.fit(X, **weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConstantColumnWarning)  # the reducer says so, too
+            self.imputer_.fit(X, **weights)
         self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
         self.missing_share_ = float(np.mean(gaps))
         self._copy()

@@ -144,8 +144,14 @@ def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> lis
         ends = [set(frames[links.path].iloc[:, j].dropna().astype(str)) for j in (0, 1)]
         for left, right in permutations([path for path in ids if path != links.path], 2):
             if ends[0] <= ids[left] and ends[1] <= ids[right]:
-                command = ["colspace", "pairs", "--left", left, "--right", right, "--links", links.path]
-                sides = [p for p in profiles if p.path in (left, right)]
+                alike = [
+                    path for path in (left, right) if ids[path] == set(map(str, frames[path].columns[1:]))
+                ]
+                options = [
+                    f"--{s}{'-similarity' * (p in alike)}" for s, p in (("left", left), ("right", right))
+                ]
+                command = ["colspace", "pairs", options[0], left, options[1], right, "--links", links.path]
+                sides = [p for p in profiles if p.path in (left, right) and p.path not in alike]
                 command += ["--out", "partners.csv", *_for_features(sides)]
                 why = f"{links.path} links the entities of {left} and {right}: rank partners"
                 found.append(Advice(why, command))

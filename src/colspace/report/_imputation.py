@@ -47,6 +47,7 @@ def imputation_report(
         "kinds of columns": ", ".join(f"{kinds.count(k):,} {k}" for k in dict.fromkeys(kinds)),
         "factors": int(model.n_components_),
     }
+    named = next((n for n, k in zip(names, kinds, strict=False) if k == "nominal"), None)
     parts = [asked(["The gaps of the table, filled by what its other cells tell."], said)]
     if X is not None:
         parts.append(glance(X, source))
@@ -61,7 +62,7 @@ def imputation_report(
         parts.append(_intervals(X, filled, lower, upper, level, quality))
     if (bent := _bent(model, names)) is not None:
         parts.append(bent)
-    parts += [*warned(notes), repeat(command, python or _python(model)), _next()]
+    parts += [*warned(notes), repeat(command, python or _python(model)), _next(named)]
     factors = f"{int(model.n_components_)} factor{'' if model.n_components_ == 1 else 's'}"
     lead = f"{len(kinds):,} columns by {factors}."
     if summary is not None and X is not None:
@@ -203,13 +204,17 @@ def _bent(model: Any, names: Sequence[str]) -> Part | None:
 
 
 def _python(model: Any) -> str:
-    return f"from colspace import CopulaImputer\n\nmodel = {model!r}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)"
+    return f"from colspace import CopulaImputer\n\n# X: columns of the table, gaps as NaN\nmodel = {model!r}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)"
 
 
-def _next() -> Part:
+def _next(nominal: str | None) -> Part:
+    order = (
+        "Nominal columns are words without order, and have no intervals. Where there is an order, give it: "
+    )
     return Part(
         "Next steps",
         [
+            *([] if nominal is None else [f"{order}--kinds '{nominal}=LOWEST,...,HIGHEST'."]),
             "For an analysis with standard errors use draws (--draws 20) and pool them; one filled table makes errors too small.",
             "A column with reliability near zero is hardly told by the others: its cells are the column's middle.",
             "colspace apply fills new rows with a saved model.",

@@ -28,6 +28,7 @@ def partners_report(
     tables: Mapping[str, Any] | None = None,
     wanted: Any = None,
     quality: Any = None,
+    at: int | None = None,
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     command: str = "",
@@ -44,6 +45,7 @@ def partners_report(
     tables : features of the sides, under the names of their files.
     wanted : features of the ranked left entities; None for those of the fit.
     quality : table of ``held_out_quality``: a column of methods and measures.
+    at : partners that its recall looks at.
     facts : what else was asked.
     """
     share = 100 * links / (shape[0] * shape[1])
@@ -64,24 +66,25 @@ def partners_report(
         part = glance(frame, name)
         parts.append(Part(f"{part.title}: {name}", part.text, part.figures, part.table))
     if quality is not None:
-        parts.append(_quality(quality))
+        parts.append(_quality(quality, at))
     parts.append(_partners(ranked))
     if (why := _why(estimator, ranked, wanted)) is not None:
         parts.append(why)
     parts += [*warned(notes), repeat(command, python or _python(estimator)), _next()]
-    found = f" {_sentence(quality)}" if quality is not None and len(quality) else ""
+    found = f" {_sentence(quality, at)}" if quality is not None and len(quality) else ""
     return Report(f"{source}: partners", f"The best partners of {count:,} entities.{found}", parts)
 
 
-def _sentence(quality: Any) -> str:
+def _sentence(quality: Any, at: int | None) -> str:
     """The first measure of ours beside the others."""
     measure = str(quality.columns[1])
+    measure += f" at {at}" if at is not None and measure == "recall" else ""
     ours, *others = [(str(row[0]), _number(row[1])) for row in quality.itertuples(index=False)]
     rivals = ", ".join(f"{name} {value:.3f}" for name, value in others if value is not None)
     return "" if ours[1] is None else f"On what was left out, {measure} is {ours[1]:.3f} ({rivals})."
 
 
-def _quality(quality: Any) -> Part:
+def _quality(quality: Any, at: int | None) -> Part:
     methods, measures = quality.columns[0], list(quality.columns[1:])
     rows = [[row[0], *(_number(v) for v in row[1:])] for row in quality.itertuples(index=False)]
     records = [
@@ -94,7 +97,7 @@ def _quality(quality: Any) -> Part:
     return Part(
         "Quality on what was left out",
         [
-            _sentence(quality),
+            _sentence(quality, at),
             "Scores on entities or links left out, free from the tuning; the first method is the one that ranked the partners.",
         ],
         [Figure(spec, "Each measure of each method on entities or links left out")] if records else [],
@@ -163,8 +166,9 @@ def _speakers(
             linked = bool(links[entity, j] != 0)
             rows.append([str(a), str(b), str(lefts[entity]), float(parts[p]), "yes" if linked else "no"])
     level = float(np.ravel(estimator.level_)[0]) if np.size(estimator.level_) else 0.0
+    start = f", on top of {level:.3g}" if level else ""
     words = (
-        f"A score is what all known entities of {first} add to {level:.3g}: how like this one each is, times what it says of the partner. "
+        f"A score is a sum over the known entities of {first}{start}: how like this one each is, times what it says of the partner. "
         f"Here are the {_SPEAKERS} strongest of each pair; the table tells which have a link to the partner."
     )
     return rows, words

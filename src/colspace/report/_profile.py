@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..io._text import ISO_DATE
 
+_NINES = (9.0, 99.0, 999.0, 9999.0, 99999.0)
 FEW = 20  # distinct values of levels
 _LONG = 4.0  # words per cell from which text is free text
 _MOST_PAIRS = 2_000  # columns up to which pairs are looked at
@@ -45,6 +46,7 @@ class Profile:
     unseen: list[tuple[str, str]]
     same: list[list[str]]
     repeated_rows: int
+    codes: list[tuple[str, str]]
 
     def of(self, *kinds: str) -> list[str]:
         """Names of the columns of some kinds."""
@@ -74,6 +76,7 @@ def profile(path: str, frame: Any) -> Profile:
         _unseen(gaps, list(frame.columns)),
         _same(frame, columns),
         int(frame.duplicated().sum()),
+        [(name, code) for j, name in enumerate(frame.columns) if (code := gap_code(frame.iloc[:, j]))],
     )
 
 
@@ -175,6 +178,30 @@ def odd_values(words: Any) -> list[Any]:
 
     seen = pd.Series(list(dict.fromkeys(words.dropna())), dtype=object)
     return list(seen[pd.to_numeric(seen, errors="coerce").isna()])
+
+
+def gap_code(values: Any) -> str:
+    """A number that most likely stands for a gap: nines alone, twice or more, the only negative one or far above all others; empty without one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.report._profile import gap_code
+    >>> gap_code(pd.Series([31, 40, -99, 28, -99])), gap_code(pd.Series([96, 97, 98, 99, 99]))
+    ('-99', '')
+    """
+    from pandas.api import types
+
+    seen = values.dropna()
+    if not types.is_numeric_dtype(seen) or types.is_bool_dtype(seen) or seen.nunique() < 3:
+        return ""
+    numbers = seen.to_numpy(dtype=float)
+    low, high = numbers.min(), numbers.max()
+    above, below = numbers[numbers > low], numbers[numbers < high]
+    if -low in _NINES and len(numbers) - len(above) > 1 and above.min() >= 0:
+        return f"{low:g}"
+    far = high - below.max() > 2 * np.ptp(below)
+    return f"{high:g}" if high in _NINES and len(numbers) - len(below) > 1 and far else ""
 
 
 def _is_counter(seen: Any) -> bool:

@@ -155,7 +155,7 @@ def _loadings(estimator: Any) -> Part:
     rows: list[dict[str, Any]] = []
     for block, (names, L) in scaled.items():
         for k in range(L.shape[1]):
-            panel = f"{block}, direction {k + 1}" if len(scaled) > 1 else f"direction {k + 1}"
+            panel = f"{block}, direction {k}" if len(scaled) > 1 else f"direction {k}"
             for i in largest(L[:, k], len(names)):
                 error = None if errors is None else float(errors[block][i, k])
                 value = float(L[i, k])
@@ -210,7 +210,7 @@ def _python(estimator: Any, *, supervised: bool) -> str:
     name = type(estimator).__name__
     given = "X, y" if supervised else "X"
     return (
-        f"from colspace import {name}\n\nmodel = {call_of(estimator)}\nmodel.fit({given})\n"
+        f"from colspace import {name}\n\n# X: columns of the table{', y: its response' if supervised else ''}\nmodel = {call_of(estimator)}\nmodel.fit({given})\n"
         "embedding = model.transform(X)\nmodel.summary()"
     )
 

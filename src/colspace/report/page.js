@@ -8,7 +8,7 @@
     return {
       background: null, font: "system-ui, sans-serif", view: { stroke: null },
       axis: { ...text, gridColor: line, domainColor: line, tickColor: line, labelLimit: window.innerWidth < 600 ? 130 : 320, titleLimit: window.innerWidth < 600 ? 230 : 600, tickCount: window.innerWidth < 600 ? 4 : 8 },
-      legend: { ...text, orient: "bottom", labelLimit: 200 }, header: text, title: { color: ink },
+      legend: { ...text, orient: "bottom", labelLimit: window.innerWidth < 600 ? 110 : 150, columns: window.innerWidth < 600 ? 2 : 5 }, header: text, title: { color: ink },
       text: { color: ink }, rule: { color: ink },
     };
   };
