@@ -140,7 +140,7 @@ def test_the_search_takes_the_better_of_both_by_what_is_left_out():
 
 def test_auto_takes_negative_weights_where_opposites_repel():
     A, B, Y, _ = make_pairs(200, 100, 3, 1, rng=0)
-    model = KernelPairRegressor(reduction=None, n_top=20, metric="linear").fit(A, B, Y)
+    model = KernelPairRegressor(reduction=None, n_top=20, metric="linear", own=0.0).fit(A, B, Y)
     assert not model.positive_["left"]
 
 

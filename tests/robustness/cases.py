@@ -291,6 +291,7 @@ PLANS = {
             "bandwidth": (["auto", 0.5, (0.3, 0.6)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "alpha": (["auto", 0.5, (0.3, 6.0)], [0.0, (1.0,), ("a", "b"), np.nan]),
             "profile": (["auto", 0.0, 0.5], [1.0, -0.1]),
+            "own": (["auto", 0.0, 0.5], [1.0, -0.1]),
             "positive": (["auto", True, False], ["yes"]),
             "reduction": (["auto", None, "joint", "pca"], ["cca"]),
             "n_components": (["auto", 1], [0, 99]),

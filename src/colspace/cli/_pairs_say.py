@@ -53,5 +53,7 @@ def settings_of(estimator: Any) -> str:
     a, b = (estimator.alpha_[side] for side in ("left", "right"))
     shares = [estimator.profile_[side] for side in ("left", "right")]
     profiles = f", links' own kernel {shares[0]:g} and {shares[1]:g}" if any(shares) else ""
+    alone = [estimator.own_[side] for side in ("left", "right")]
+    profiles += f", entities by themselves {alone[0]:g} and {alone[1]:g}" if any(alone) else ""
     signs = ", positive weights only" if any(estimator.positive_.values()) else ""
     return f"kernel ridge for {estimator.target}, {front}, {widths}, ridges {a:g} and {b:g}{profiles}{signs}"

@@ -83,6 +83,10 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     profile : float in [0, 1) or "auto", default="auto"
         Share of a kernel of the links, exp(-|y_i - y_p|^2 / mean |y|^2), for entities that keep their links in the
         question asked. "auto": tuned for "entries", else none.
+    own : float in [0, 1) or "auto", default="auto"
+        Share of a kernel in which entities are like themselves alone, for those of fit that the question is about: what
+        an entity has weighs more than what similar ones have. "auto": tuned with ``alpha`` for the other side of new
+        entities, where none of its kernels is of distances, else none. Given to `predict` as tables without names, entities are new.
     positive : bool or "auto", default="auto"
         Whether training entities count with positive weights only in predictions for new ones: what an entity is like
         speaks for partners, what it is unlike does not speak against them. Links that count once, with positive scores. "auto":
@@ -109,7 +113,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
 
     Attributes
     ----------
-    bandwidth_, alpha_, profile_, positive_ : dict of "left" and "right" to float, or bool
+    bandwidth_, alpha_, profile_, own_, positive_ : dict of "left" and "right" to float, or bool
     metric_ : dict of "left" and "right" to a list of names
         Of the kernels of a side.
     weights_ : dict of "left" and "right" to ndarray
@@ -147,6 +151,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "alpha": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
         "profile": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "own": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "positive": ["boolean", StrOptions({"auto"})],
         "reduction": [StrOptions({"joint", "pca", "auto"}), None],
         "n_components": [whole(1), StrOptions({"auto"})],
@@ -167,6 +172,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         bandwidth: Any = "auto",
         alpha: Any = "auto",
         profile: float | str = "auto",
+        own: float | str = "auto",
         positive: bool | str = "auto",
         reduction: str | None = "auto",
         n_components: int | str = "auto",
@@ -183,6 +189,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.profile = profile
+        self.own = own
         self.positive = positive
         self.reduction = reduction
         self.n_components = n_components
@@ -242,6 +249,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
             None if isinstance(self.n_components, str) else int(self.n_components),
             None if isinstance(self.shrinkage, str) else float(self.shrinkage),
             None if isinstance(self.positive, str) else bool(self.positive),
+            None if isinstance(self.own, str) else float(self.own),
         )
         target = self.target
         if target == "new-right":
@@ -284,6 +292,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
         self.bandwidth_ = {side: p.bandwidth for side, p in zip(SIDES, points, strict=True)}
         self.alpha_ = {side: p.alpha for side, p in zip(SIDES, points, strict=True)}
         self.profile_ = {side: p.profile for side, p in zip(SIDES, points, strict=True)}
+        self.own_ = {side: p.own for side, p in zip(SIDES, points, strict=True)}
         self.positive_ = {side: p.positive for side, p in zip(SIDES, points, strict=True)}
         self.smoother_ = {side: f.matrix for side, f in zip(SIDES, pair, strict=True)}
         self.weights_ = {
@@ -320,10 +329,20 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
             seen = [base.see(one.values) for base, one in zip(bases, found, strict=True)]
         basis = self.basis_[side]
         point = SidePoint(
-            self.bandwidth_[side], self.alpha_[side], tuple(self.weights_[side]), self.profile_[side]
+            self.bandwidth_[side],
+            self.alpha_[side],
+            tuple(self.weights_[side]),
+            self.profile_[side],
+            own=self.own_[side],
         )
         raws = [base.raw(Z, basis) for base, Z in zip(bases, seen, strict=True)]
-        K = kernel_of(bases, raws, point, lambda: self._profile(places, basis, side))
+        K = kernel_of(
+            bases,
+            raws,
+            point,
+            lambda: self._profile(places, basis, side),
+            lambda: np.nonzero(places[:, None] == basis),
+        )
         if self.smoother_[side] is not None:
             K = K @ self.smoother_[side]
             np.maximum(K, 0, out=K)
@@ -397,6 +416,7 @@ def _results(found: Search, swapped: bool) -> dict[str, Any]:
         columns[f"bandwidth_{side}"] = np.array([p.bandwidth for p in points])
         columns[f"alpha_{side}"] = np.array([p.alpha for p in points])
         columns[f"profile_{side}"] = np.array([p.profile for p in points])
+        columns[f"own_{side}"] = np.array([p.own for p in points])
         columns[f"positive_{side}"] = np.array([p.positive for p in points])
         columns[f"heavy_{side}"] = np.array([p.heavy for p in points])
         columns[f"weights_{side}"] = np.array([np.array(p.weights) / (sum(p.weights) or 1.0) for p in points])

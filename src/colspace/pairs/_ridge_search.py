@@ -23,6 +23,7 @@ WIDER = BANDWIDTHS[5:]  # of Gaussian kernels, and of few directions
 ALPHAS = tuple(2.0**k for k in range(-8, 8))  # kernels have a mean diagonal of one
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of one kernel among several
 PROFILES = (0.0, 0.25, 0.5, 0.75, 0.9)
+OWN = (0.0, 0.25, 0.5, 0.75, 0.9)
 COMPONENTS = (10, 25, 50, 100, 200)
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
 NEW = (0.707, 4.0)  # bandwidth and ridge to start from, of a side whose entities are new
@@ -137,6 +138,7 @@ class Wish:
     n_components: int | None
     shrinkage: float | None
     positive: bool | None
+    own: float | None = None
 
     def turned(self) -> Wish:
         """Seen from the other side."""
@@ -179,6 +181,10 @@ def refuse_unused(problem: Problem, wish: Wish) -> None:
         msg = f"bandwidth={wish.bandwidth} belongs to kernels of distances, got metric {sorted(metrics)}; leave it at 'auto'"
     elif wish.profile and problem.target == "new-both":
         msg = f"profile={wish.profile:g} is of entities with links, which target='new-both' has none of; leave it at 'auto'"
+    elif wish.own and not any(_own(problem, wish, place) != (0.0,) for place in (0, 1)):
+        why = "landmarks stand for them: n_landmarks=None"
+        why = "target='new-both' asks about others" if problem.target == "new-both" else why
+        msg = f"own={wish.own:g} is of each entity of the fit by itself, and {why}; or leave it at 'auto'"
     elif wish.positive and problem.target == "entries":
         msg = "positive=True is of entities without links, and target='entries' asks about others; leave it at 'auto'"
     elif wish.positive and not _additive(problem):
@@ -249,6 +255,21 @@ def _profiles(wish: Wish, target: str) -> tuple[tuple[float, ...], tuple[float, 
     return {"entries": (values, values), "new-left": (none, values), "new-both": (none, none)}[target]
 
 
+def _own(problem: Problem, wish: Wish, place: int) -> tuple[float, ...]:
+    """Shares to try of the kernel in which entities of one side are like themselves alone.
+
+    Kernels of distances come near it by themselves as they get narrow; similarities and products do not.
+    """
+    known = {"entries": (True, True), "new-left": (False, True), "new-both": (False, False)}[problem.target]
+    source, marks = (problem.left, problem.right)[place], problem.landmarks[place]
+    if not known[place] or (marks is not None and marks < len(source)):
+        return (0.0,)
+    if wish.own is not None:
+        return (wish.own,)
+    smooth = not any(metric in DISTANCES for metric in source.metrics)
+    return OWN if smooth and wish.alpha[place] is None and problem.target == "new-left" else (0.0,)
+
+
 def _tried(problem: Problem, wish: Wish) -> Search:
     """Points tried for one problem."""
     ladders: dict[str, tuple[Any, ...]] = {}
@@ -269,6 +290,9 @@ def _tried(problem: Problem, wish: Wish) -> Search:
             ladders[f"{name}.alpha"] = ALPHAS
         if len(shares[place]) > 1:
             ladders[f"{name}.profile"] = shares[place]
+        own = _own(problem, wish, place)
+        if len(own) > 1:
+            ladders[f"{name}.own"] = own
         if count > 1:
             ladders |= {f"{name}.weights.{k}": WEIGHTS for k in range(count)}
         if either:
@@ -282,6 +306,7 @@ def _tried(problem: Problem, wish: Wish) -> Search:
                 (1.0,) * count,
                 shares[place][len(shares[place]) // 2],
                 heavy=heavy,
+                own=own[len(own) // 2],
             )
         )
     point = Point(points[0], points[1])

@@ -33,7 +33,8 @@ MOST = 200  # directions that are tried
 @dataclass(frozen=True)
 class SidePoint:
     """Settings of one side: width of kernels, ridge, weights of kernels, share of the links' own kernel, whether
-    training entities count with positive weights only, and the tails of kernels that are "auto", a place in ``TAILS``."""
+    training entities count with positive weights only, the tails of kernels that are "auto", a place in ``TAILS``, and
+    the share of the kernel in which entities are like themselves alone."""
 
     bandwidth: float
     alpha: float
@@ -41,6 +42,7 @@ class SidePoint:
     profile: float
     positive: bool = False
     heavy: int = 0
+    own: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,11 @@ def kernel_of(
     raws: list[Any],
     point: SidePoint,
     profile: Callable[[], Any] | None = None,
+    same: Callable[[], Any] | None = None,
 ) -> Any:
-    """Weighted mean of the kernels, and of the kernel of the links."""
+    """Weighted mean of the kernels, of the kernel of the links, and of that of entities that are the ``same``."""
     total = sum(point.weights) or 1.0
-    K = 0.0
+    K: Any = 0.0 if any(point.weights) else np.zeros_like(raws[0])
     for base, raw, weight in zip(bases, raws, point.weights, strict=True):
         if weight > 0:
             share = (1 - point.profile) * weight / total
@@ -144,6 +147,9 @@ def kernel_of(
             K = K + (one if share == 1 else share * one)
     if point.profile > 0 and profile is not None:
         K = K + (point.profile * profile()).astype(np.asarray(K).dtype, copy=False)
+    if point.own > 0 and same is not None:
+        K = (1 - point.own) * K
+        K[same()] += point.own
     return K
 
 
@@ -168,6 +174,7 @@ class Side:
             raws,
             point,
             None if self.profiles is None else lambda: profile_kernel(self.profiles, rows, columns),
+            lambda: np.nonzero(rows[:, None] == columns),
         )
 
     def smoother(

@@ -22,6 +22,7 @@ _SIDES = {
     "bandwidth_": "bandwidth",
     "alpha_": "ridge",
     "profile_": "weight of links' profile",
+    "own_": "weight of themselves alone",
     "positive_": "positive weights only",
     "weights_": "weights of kernels",
     "kernel_error_": "trace lost to landmarks",
