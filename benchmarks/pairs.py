@@ -1,6 +1,6 @@
 """Partners of a thousand new entities among twenty thousand, kernel ridge, and what "auto" loses against its grid.
 
-    python benchmarks/pairs.py [--quick] [--ridge] [--targets] [--sum] [--default FIRST LAST] [--auto N]
+    python benchmarks/pairs.py [--quick] [--ridge] [--targets] [--sum] [--default FIRST LAST] [--auto N] [--similarities FIRST LAST]
 
 20,000 x 20,000 entities with 200 features a side and a million links: CPU seconds to fit and to find the 20 best partners
 of 1,000 new entities, with small weights dropped, in single precision, and in double precision with all weights, and how
@@ -8,7 +8,8 @@ many partners agree. ``--ridge``: kernel ridge at 5,000 x 5,000. ``--targets``: 
 generated tables. ``--sum``: cpHd with its own kernel. ``--default FIRST LAST``: partitions of the gene-disease data
 (COLSPACE_DATA) as the experiment in full has them (20: 0 20), recall of KernelPairRegressor() tuned on each by itself.
 ``--auto N``: N partitions of the gene-disease data (COLSPACE_DATA), recall at 100 of PairRegressor's defaults and of
-every setting of the grid. One BLAS thread throughout, CPU seconds, peak memory of the process.
+every setting of the grid. ``--similarities FIRST LAST``: new entities whose partners are given by similarities, seeds from
+FIRST, beside nearest neighbours. One BLAS thread throughout, CPU seconds, peak memory of the process.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from threadpoolctl import threadpool_limits
 
 from colspace import KernelPairRegressor, PairRegressor
 from colspace.datasets import make_pairs
-from colspace.metrics import recall_at_k
+from colspace.metrics import average_precision_by_entity, recall_at_k
+from colspace.pairs._quality import NEIGHBOURS
 from colspace.pairs._ranking import ranked_frame, top_of_blocks
-from colspace.pairs._rivals import alternating_least_squares, neighbours, popularity
+from colspace.pairs._rivals import alternating_least_squares, nearest, neighbours, popularity
+from colspace.pairs._similarity import base_kernel
 
 
 def timed(f: Callable[[], Any]) -> tuple[Any, float]:
@@ -287,6 +290,76 @@ def default(first: int, last: int, seed: int = 0) -> None:
     print(f"{len(found)} partitions: recall at 10, 50, 100, mean and standard error: {both}", flush=True)
 
 
+SIMILARITIES = {
+    "correlations": (80, 140, 0.035, "correlation", False),
+    "10 % links": (80, 140, 0.1, "correlation", False),
+    "Jaccard": (80, 140, 0.035, "Jaccard", False),
+    "both sides": (80, 140, 0.035, "correlation", True),
+    "cosines, larger": (200, 300, 0.035, "cosine", False),
+}
+_NEW = 150
+
+
+def similarity(X: Any, kind: str) -> Any:
+    """Similarities of rows, of binary features but for correlations."""
+    if kind == "correlation":
+        return np.corrcoef(X)
+    both = X @ X.T
+    size = np.diagonal(both)
+    of = np.sqrt(np.outer(size, size)) if kind == "cosine" else size[:, None] + size - both
+    S = both / np.where(of > 0, of, 1.0)
+    S[np.diag_indices_from(S)] = 1.0
+    return S
+
+
+def factor_table(n: int, m: int, share: float, seed: int) -> tuple[Any, Any, Any]:
+    """Features of entities, binary ones of partners, and links by four hidden factors."""
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((n, 4)), rng.standard_normal((m, 4))
+    X = A @ rng.standard_normal((4, 18)) + 0.6 * rng.standard_normal((n, 18))
+    marks = B @ rng.standard_normal((4, 30)) + 0.8 * rng.standard_normal((m, 30)) > 0.5
+    marks[~marks.any(axis=1), 0] = True
+    scores = A @ B.T + 0.8 * rng.standard_normal((n, m))
+    return X, marks.astype(np.float64), (scores > np.quantile(scores, 1 - share)) * 1.0
+
+
+def similarities(first: int, last: int) -> None:
+    """Recall at 5 and average precision of new entities: nearest neighbours, and ridges with and without a share of
+    partners by themselves."""
+    for name, (n, m, share, kind, both) in SIMILARITIES.items():
+        found = []
+        for seed in range(first, last):
+            X, marks, Y = factor_table(n + _NEW, m, share, seed)
+            T, seen, truth = similarity(marks, kind), sparse.csr_array(Y[:n]), Y[n:]
+            base = base_kernel(X[:n], "gaussian")
+            S = similarity(X, kind) if both else base.kernel(base.raw(base.see(X)), 0.5)
+            S, S_new = S[:n, :n], S[n:, :n]
+            linked = Y[:n].sum(axis=1) > 0
+            near = [(nearest(S, k) @ seen).toarray()[linked] for k in NEIGHBOURS]
+            best = NEIGHBOURS[int(np.argmax([recall_at_k(Y[:n][linked], P, 5) for P in near]))]
+            ways = [(nearest(S_new, best, itself=True) @ seen).toarray()]
+            for own in (0.0, "auto"):
+                metric = {"left": "precomputed" if both else "auto", "right": "precomputed"}
+                model = KernelPairRegressor(metric=metric, n_top=10, own=own)
+                ways.append(model.fit(S if both else X[:n], T, seen).predict(S_new if both else X[n:]))
+            kept = truth.sum(axis=1) > 0
+            found.append(
+                [
+                    [recall_at_k(truth[kept], P[kept], 5), average_precision_by_entity(truth[kept], P[kept])]
+                    for P in ways
+                ]
+            )
+        each = np.array(found)  # draws x ways x measures
+        ahead = each[:, 2] - each[:, 0]
+        error = ahead.std(axis=0, ddof=1) / np.sqrt(len(ahead))
+        text = [f"{recall:.3f} {precision:.3f}" for recall, precision in each.mean(axis=0)]
+        print(
+            f"{name:16} neighbours {text[0]}, own=0 {text[1]}, auto {text[2]}, auto minus neighbours "
+            f"{ahead.mean(axis=0)[0]:+.3f} ± {error[0]:.3f}, {ahead.mean(axis=0)[1]:+.3f} ± {error[1]:.3f}",
+            flush=True,
+        )
+
+
 def own_kernel() -> None:
     """cpHd with the product kernel and with its own: CPU seconds and recall on generated tables."""
     print(
@@ -317,12 +390,17 @@ def main() -> None:
         "--default", type=int, nargs=2, metavar=("FIRST", "LAST"), help="partitions of the experiment"
     )
     parser.add_argument("--auto", type=int, metavar="N", help="partitions of the gene-disease data")
+    parser.add_argument(
+        "--similarities", type=int, nargs=2, metavar=("FIRST", "LAST"), help="partners given by similarities"
+    )
     arguments = parser.parse_args()
     with threadpool_limits(1):
         if arguments.auto:
             regret(arguments.auto)
         elif arguments.default:
             default(*arguments.default)
+        elif arguments.similarities:
+            similarities(*arguments.similarities)
         elif arguments.sum:
             own_kernel()
         elif arguments.targets:
