@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_wine, make_classification
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -17,9 +20,11 @@ from colspace.quality import (
     ReductionComparison,
     ReductionScore,
     RidgeDirections,
+    _compare,
     default_readers,
 )
 from colspace.quality._result import cross_chosen, is_above
+from colspace.quality._table import read_table
 from colspace.reduction import ReducedRank
 
 RNG = np.random.default_rng(0)
@@ -196,6 +201,10 @@ def test_weights_count_rows():
     for name in ("joint reduction", "PCA", "PLS", "ridge", "no columns"):
         assert_allclose(weighted.row(name).folds, plain.row(name).folds, rtol=1e-6)
     assert weighted.n_samples == 60
+    counted = quick(A, Y, cv=3, readers=READER, sample_weight=w)
+    assert_allclose(
+        counted.row("PLS").folds, quick(X[60:], Y[60:], cv=3, readers=READER).row("PLS").folds, rtol=1e-6
+    )
     assert_array_equal(Y, before)
     assert weighted.notes == ("PCA, PLS: fitted without weights, which they do not take",)
     twice = compare_reductions(
@@ -336,3 +345,76 @@ def test_a_response_far_off_does_not_lift_the_mean():
     assert -0.1 < nothing.mean() < 0
     for row in found.rows:
         assert (np.array(row.folds) >= nothing - 1).all()
+
+
+@pytest.mark.parametrize("metric", ["R2", "accuracy", "balanced accuracy"])
+def test_a_weight_is_as_many_rows(metric):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((80, 3)) * [1.0, 30.0, 0.1]
+    told = A[:, 0] + 0.5 * rng.standard_normal(80)
+    y = told if metric == "R2" else np.where(told > 0.3, "b", "a")
+    w = np.where(
+        told > 0.3, 12.0 if metric == "balanced accuracy" else 3.0, 1.0
+    )  # the rarer class weighs more
+    reader = Ridge(5.0) if metric == "R2" else LogisticRegression(C=0.05)
+    options = {"reducers": {"ridge": RidgeDirections()}, "readers": {"one": reader}, "n_components": 1}
+    train, test = np.arange(0, 50), np.arange(50, 80)
+    place = np.repeat(np.arange(80), w.astype(int))
+    again = [(np.flatnonzero(place < 50), np.flatnonzero(place >= 50))]
+    once = compare_reductions(A, y, sample_weight=w, cv=[(train, test)], **options)
+    often = compare_reductions(A[place], y[place], cv=again, **options)
+    assert once.metric == often.metric == metric
+    for name in ("all columns", "no columns"):
+        assert_allclose(once.row(name).folds, often.row(name).folds, rtol=1e-4)
+    assert (
+        once.row("all columns").score
+        != compare_reductions(A, y, cv=[(train, test)], **options).row("all columns").score
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["R2", "several", "accuracy", "balanced accuracy"])
+def test_gains_of_rows_add_up_to_that_of_the_score(kind, weighted):
+    rng = np.random.default_rng(0)
+    w = rng.integers(1, 4, 120).astype(float) if weighted else None
+    y = {"R2": Y, "several": np.column_stack([Y, 30 * X[:, 3]])}.get(kind)
+    if y is None:
+        y = np.where(np.arange(120) % (2 if kind == "accuracy" else 8) == 0, "a", "b")
+    table = read_table(X, y, None, None, w)
+    guess, nothing = rng.permutation(table.y), np.broadcast_to(table.y[1], table.y.shape)
+    assert table.metric == kind.replace("several", "R2")
+    gain = table.score(table.y, guess, w) - table.score(table.y, nothing, w)
+    assert_allclose(np.average(table.gains(table.y, guess, nothing), weights=w), gain)
+
+
+class Wild(DummyRegressor):
+    def predict(self, X):
+        return np.full(len(X), 1e6)
+
+
+def test_a_wild_reader_is_one_below_no_columns_and_not_taken():
+    readers = {"wild": Wild(), "ridge": READER["ridge"]}
+    found = compare_reductions(
+        X, Y, reducers={"PCA": PCA(), "PLS": PlsDirections()}, readers=readers, n_components=(1, 3)
+    )
+    assert {r.reader for r in found.rows} == {"ridge", ""}
+    for h in (1, 3):  # beside ours of the same width
+        gap = np.subtract(found.row("PLS", h).folds, found.row("PCA", h).folds)
+        assert_allclose(found.row("PLS", h).difference, gap.mean())
+    alone = compare_reductions(X, Y, reducers={"PCA": PCA()}, readers={"wild": Wild()}, n_components=1)
+    assert_allclose(alone.row("PCA").folds, np.subtract(alone.row("no columns").folds, 1.0))
+
+
+def test_a_reader_is_chosen_without_the_rows_that_it_is_tested_on():
+    scores = np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 1.0]])  # each reader is good where it is not chosen
+    gains = [np.outer(row, np.ones(30)) for row in scores]
+    runs = [SimpleNamespace(table=scores, gains=gains)]
+    assert is_above(np.concatenate([g[0] for g in gains]), None, 0.05)
+    assert not _compare._is_above(runs, [None] * 3, 0.05)
+
+
+def test_seconds_are_those_of_one_fit(monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr(_compare.time, "process_time", lambda: float(next(ticks)))
+    found = compare_reductions(X, Y, reducers={"PCA": PCA()}, readers=READER, n_components=1, cv=4)
+    assert [r.seconds for r in found.rows] == [1.0, 0.0, 0.0]
