@@ -23,6 +23,7 @@ from colspace.quality import (
     _compare,
     default_readers,
 )
+from colspace.quality._methods import readers_of_all
 from colspace.quality._result import cross_chosen, is_above
 from colspace.quality._table import read_table
 from colspace.reduction import ReducedRank
@@ -154,6 +155,11 @@ def test_the_sentence_follows_the_numbers():
         "With one direction ours reads y with R2 0.710 ± 0.010 on rows left out, PLS 0.507, all 9 columns 0.800; all "
         "columns ahead by 0.090 ± 0.006."
     )
+    luck = rows_of(
+        ours=(1, ours), PLS=(1, [0.6, 0.75, 0.81]), **nothing
+    )  # within two errors of the difference
+    assert "PLS 0.720" in sentence(luck, seen)
+    assert "PLS ahead" not in sentence(luck, seen)
     more = [x + 0.1 for x in ours]
     grown = rows_of(ours=(1, ours)) + rows_of(ours=(2, more), **nothing)
     assert sentence(grown, seen).startswith("With 2 directions ours reads y with R2 0.810")
@@ -316,6 +322,9 @@ def test_codes_of_classes_are_asked_about():
 def test_widths_beyond_the_table_are_said():
     found = quick(X[:, :2], Y, n_components=(1, 2, 5))
     assert found.notes == ("5 directions are more than the table has room for; 2 instead",)
+    assert (
+        quick(X[:6], Y[:6], n_components=5, cv=2).notes[0].endswith("has room for; 4 instead")
+    )  # rows less two
     assert {r.n_components for r in found.rows} == {1, 2, None}
 
 
@@ -331,6 +340,15 @@ def test_ridge_directions_are_those_of_ridge():
     assert abs(cosine) == pytest.approx(1.0)
     two = RidgeDirections(2).fit(X - X.mean(axis=0), Y).directions_
     assert abs(two[:, 0] @ two[:, 1]) < 1e-8 * np.linalg.norm(two[:, 0])
+
+
+def test_ridge_directions_with_weights_are_those_of_rows_as_often():
+    w = np.where(X[:, 3] > 5.5, 6, 1)
+    told = X @ RNG.standard_normal((6, 2)) * [1.0, 40.0]  # without noise the ridge is the same
+    for y, h in ((told, 1), (told[:, 0], 3)):
+        once = RidgeDirections(h).fit(X, y, sample_weight=w).directions_
+        often = RidgeDirections(h).fit(np.repeat(X, w, axis=0), np.repeat(y, w, axis=0)).directions_
+        assert_allclose(once * np.sign(once[:1]), often * np.sign(often[:1]), rtol=1e-3, atol=1e-4)
 
 
 def test_a_response_far_off_does_not_lift_the_mean():
@@ -418,3 +436,25 @@ def test_seconds_are_those_of_one_fit(monkeypatch):
     monkeypatch.setattr(_compare.time, "process_time", lambda: float(next(ticks)))
     found = compare_reductions(X, Y, reducers={"PCA": PCA()}, readers=READER, n_components=1, cv=4)
     assert [r.seconds for r in found.rows] == [1.0, 0.0, 0.0]
+
+
+def test_the_level_is_shared_among_the_methods(monkeypatch):
+    levels = []
+    monkeypatch.setattr(_compare, "is_above", lambda gain, weights, level: levels.append(level))
+    quick(X, Y, readers=READER, cv=2)
+    assert_allclose(levels, [0.05 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "classes", "kept"),
+    [
+        (30, 250, False, True),  # 495 terms
+        (31, 10_000, False, False),  # 527, beyond 500
+        (31, 264, True, True),
+        (31, 263, True, False),  # beyond twice the rows
+    ],
+)
+def test_all_columns_are_read_by_squares_where_those_are_few(columns, rows, classes, kept):
+    found = readers_of_all(default_readers(classes=classes), columns, rows, classes=classes)
+    assert ("quadratic" in found) is kept
+    assert len(found) == 2 + kept
