@@ -23,7 +23,7 @@ from colspace.quality import (
     _compare,
     default_readers,
 )
-from colspace.quality._methods import readers_of_all
+from colspace.quality._methods import readers_of_all, width_parameter
 from colspace.quality._result import cross_chosen, is_above
 from colspace.quality._table import read_table
 from colspace.reduction import ReducedRank
@@ -279,6 +279,7 @@ def test_what_cannot_be_fitted_is_a_row_that_says_so():
 
 
 def test_pipelines_and_reducers_without_a_width():
+    assert width_parameter(make_pipeline(PCA(4), PlsDirections())) == "plsdirections__n_components"
     pipeline = make_pipeline(StandardScaler(), PCA())
     found = quick(X, Y, reducers={"piped": pipeline, "as it is": StandardScaler()}, n_components=(1, 2))
     assert [(r.method, r.n_components, r.n_columns) for r in found.rows[:3]] == [
