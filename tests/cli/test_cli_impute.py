@@ -282,6 +282,18 @@ def test_words_dates_and_marks_for_gaps(files, frame, name):
     assert (model.transform(X)["word"] == out["word"]).all()
 
 
+@pytest.mark.parametrize("between", ["", " ", "T"])
+def test_days_are_written_as_the_others_whatever_stands_for_a_gap(files, frame, between):
+    day = pd.Timestamp("2020-02-01") + pd.to_timedelta(np.rint(40 * frame["a"].fillna(0)), unit="D")
+    form = f"%Y-%m-%d{between}%H:%M:%S" if between else "%Y-%m-%d"
+    table = frame[["a", "b"]].assign(day=day.dt.strftime(form))
+    table.loc[::7, "day"] = "not available"  # longer than a day
+    table.to_csv("d.csv", index=False)
+    run("d.csv", "-o", "f.csv", "--na", "not available", "--no-check")
+    out = pd.read_csv("f.csv")["day"]
+    assert out.str.fullmatch(r"\d{4}-\d\d-\d\d" + (f"{between}00:00:00" if between else "")).all()
+
+
 def test_a_mark_that_no_cell_has(files):
     text = run("t.csv", "-o", "f.csv", *USUAL, "--na", "-99").output
     assert "Note: --na -99 is in no cell of the table" in text

@@ -154,6 +154,18 @@ def test_ids_of_two_columns_and_of_other_types():
     assert found.frame.to_dict("list") == {"site": ["1", "2"], "nr": ["2", "1"], "a": [2, 3], "b": [20, 30]}
 
 
+def test_all_rows_are_in_the_order_of_the_first_table():
+    left = pd.DataFrame({"id": ["b ", "d", "a"], "x": [1.0, 2.0, 3.0]})  # spaces around ids do not count
+    right = pd.DataFrame({"id": ["z", "a", "b", "c"], "w": [4.0, 5.0, 6.0, 7.0]})
+    read = {"l.csv": left, "r.csv": right}.get
+    with pytest.warns(
+        UserWarning, match="2 ids are in all 2 tables; others stay, with gaps: 1 of l.csv, 2 of r.csv"
+    ):
+        found = join_tables(["l.csv", "r.csv"], ["id"], read, everything=True).frame
+    assert found["id"].tolist() == ["b", "d", "a", "z", "c"]
+    assert found["w"].fillna(0).tolist() == [6.0, 0.0, 5.0, 4.0, 7.0]
+
+
 def test_joined_surveys_keep_all_rows_and_cells_as_they_are_written(files):
     rng = np.random.default_rng(2)
     z = rng.normal(size=(ROWS, 1))

@@ -226,7 +226,7 @@ def _written(old: Any, text: Any, new: Any) -> Any:
     from pyarrow import compute
 
     if new.dtype.kind == "M":
-        between = next((cell[10] for cell in text.dropna() if len(cell) > 10), "")
+        between = next((cell[10] for cell in text[old.notna()] if len(cell) > 10), "")
         days = [day.isoformat(sep=between or " ") for day in new.dropna()]
         words = days if between else [day[:10] for day in days]
         at = np.cumsum(new.notna()) - 1
