@@ -152,3 +152,16 @@ def test_levels_of_a_category_that_no_cell_has_are_no_columns(table):
     names = [f["feature"] for b in found["blocks"].values() for f in b["components"][0]]
     assert "town=Rome" in names
     assert "town=Bonn" not in names
+
+
+def test_levels_that_the_fit_has_not_seen_are_told(table):
+    towns = np.array(["Oslo", "Rome", "Bonn"])[np.arange(150) % 3]
+    frame = table[["who", *"abc", "y"]].fillna(0.0).assign(town=towns)
+    frame.iloc[:120].to_csv("train.csv", index=False)
+    frame.iloc[120:].replace({"town": {"Bonn": "Graz"}}).to_csv("new.csv", index=False)
+    run(*FIT, "--save", "m.skops")
+    done = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv")
+    assert (
+        "'town' has 1 level(s) that the fit has not seen, of which all indicators are zero: Graz"
+        in done.stderr
+    )

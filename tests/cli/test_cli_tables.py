@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from colspace import CopulaImputer, JointReduction
 from colspace.cli._group import colspace
 from colspace.cli._join import join_tables
+from colspace.cli._marks import with_gaps
 from colspace.datasets import make_pairs
 from colspace.io import load, read_table, write_table
 
@@ -152,6 +153,14 @@ def test_ids_of_two_columns_and_of_other_types():
     with pytest.warns(UserWarning, match="2 ids are in all 2 tables"):
         found = join_tables(["l.csv", "r.csv"], ["site", "nr"], {"l.csv": left, "r.csv": right}.get)
     assert found.frame.to_dict("list") == {"site": ["1", "2"], "nr": ["2", "1"], "a": [2, 3], "b": [20, 30]}
+
+
+def test_marks_with_spaces_about_them_and_words_that_stay():
+    frame = pd.DataFrame({"a": ["1", " ? ", "3"], "b": ["x", "?", "2"]})
+    found = with_gaps(frame, ["?"], ["a", "b"])
+    assert found["a"].tolist()[::2] == [1.0, 3.0]
+    assert found["b"].tolist()[::2] == ["x", "2"]  # not all are numbers
+    assert found.isna().sum().tolist() == [1, 1]
 
 
 def test_all_rows_are_in_the_order_of_the_first_table():
