@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -241,3 +242,29 @@ def test_options_that_would_have_no_effect(folder, given, needs):
     save(CopulaImputer(1).fit(folder[list("abcd")]), "m.skops")
     text = run("apply", "m.skops", "new.csv", "--out", "f.csv", *given, code=2).output
     assert f"{given[0]} is about the {needs[2:]}, so it needs {needs}" in text
+
+
+def test_intervals_are_those_of_the_command_that_fitted(folder):
+    """Ids and free text have none, and no column of the table is written over."""
+    frame = pd.read_csv("train.csv").mask(np.random.default_rng(0).random((100, 6)) < 0.1)
+    frame.to_csv("train.csv", index=False)
+    run(
+        "impute",
+        "train.csv",
+        "--intervals",
+        "--level",
+        0.5,
+        "--no-check",
+        "--out",
+        "f.csv",
+        "--save",
+        "m.skops",
+    )
+    run("apply", "m.skops", "train.csv", "--intervals", "--level", 0.5, "--out", "g.csv")
+    assert Path("g.csv").read_text() == Path("f.csv").read_text()
+    assert not [name for name in pd.read_csv("f.csv") if name.startswith("who__")]
+    frame.assign(a__upper=1.0).to_csv("clash.csv", index=False)
+    text = run(
+        "apply", "m.skops", "clash.csv", "--id", "a__upper", "--intervals", "--out", "g.csv", code=2
+    ).output
+    assert "has a column 'a__upper' already, which --intervals would add" in text

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from colspace import CopulaImputer
-from colspace.cli._cells import _floats, _typed, parse_kinds
+from colspace.cli._cells import _floats, _typed, parse_kinds, shortest
 from colspace.cli._group import colspace
 from colspace.cli.impute import _words
 from colspace.datasets import make_copula
@@ -244,6 +244,7 @@ def worded(frame):
     table.loc[1::6, "day"] = None
     table.loc[2::9, "b"] = -99
     table.loc[5, "who"] = None
+    table.loc[6, "who"] = "refused"
     return table
 
 
@@ -270,6 +271,7 @@ def test_words_dates_and_marks_for_gaps(files, frame, name):
         assert out["day"].str.len().eq(10).all()
     assert not (out["b"] == -99).any()
     assert out["who"].isna().sum() == 1  # kept as it is
+    assert out["who"][6] == "refused"
     text = " ".join(result.output.split())
     for line in (
         "taken as nominal: word",
@@ -438,3 +440,9 @@ def test_numbers_of_text_are_those_of_python():
     assert _typed(spaced).tolist() == [1.5, 2.25]
     for odd in ("1_0", "0x10", "1,5", "one"):
         assert _typed(pd.Series([odd, "2.5"], dtype="str")).tolist() == [odd, "2.5"]
+
+
+def test_floats_are_spelled_as_python_does():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(2000) * 10.0 ** rng.integers(-20, 25, 2000)
+    assert shortest(values).to_pylist() == list(map(str, values.tolist()))

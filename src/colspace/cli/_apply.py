@@ -219,13 +219,14 @@ def fill(model: Any, rows: Rows, targets: Sequence[str], asked: Any) -> list[Any
             cells.filled(_framed(drawn, X), as_text=as_text)
             for drawn in model.sample(given, asked.draws, random_state=asked.seed)
         ]
-    filled = cells.filled(_framed(model.transform(given), X), as_text=as_text)
+    bounds = {}
     if asked.intervals:
-        ends = dict(zip(("lower", "upper"), model.interval(given, asked.level), strict=True))
-        for name in [name for name in X if X[name].isna().any()]:
-            for end, bound in ends.items():
-                filled[f"{name}__{end}"] = cells.column(name, _framed(bound, X)[name], as_text=as_text)
-    return [filled]
+        kinds = zip(X, model.kinds_, strict=True)
+        gaps = [name for name, kind in kinds if kind != "id" and X[name].isna().any()]
+        cells.refuse_ends(gaps)
+        lower, upper = (_framed(end, X) for end in model.interval(given, asked.level))
+        bounds = {name: (lower[name], upper[name]) for name in gaps}
+    return [cells.filled(_framed(model.transform(given), X), bounds, as_text=as_text)]
 
 
 def _framed(values: Any, like: Any) -> Any:
