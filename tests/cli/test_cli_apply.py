@@ -268,3 +268,20 @@ def test_intervals_are_those_of_the_command_that_fitted(folder):
         "apply", "m.skops", "clash.csv", "--id", "a__upper", "--intervals", "--out", "g.csv", code=2
     ).output
     assert "has a column 'a__upper' already, which --intervals would add" in text
+
+
+def test_marks_of_gaps_and_texts_of_digits(folder):
+    model = CopulaImputer(1, random_state=0).fit(pd.read_csv("train.csv")[list("abcd")])
+    save(model, "m.skops")
+    rows = folder[list("abcd")].copy()
+    rows.iloc[::4, 0] = -99.0
+    rows.to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "--na", "-99", "--out", "f.csv")
+    assert_allclose(pd.read_csv("f.csv"), model.transform(rows.replace(-99.0, np.nan)), rtol=1e-12)
+    codes = pd.DataFrame({"code": ["007 a", "012 b"] * 20, "kind": ["spy", "cop"] * 20})
+    codes.to_csv("codes.csv", index=False)
+    atoms = ["--label", "kind", "--text", "code", "--test", 0, "-r", 1, "--stop-words", "none"]
+    run("atoms", "codes.csv", *atoms, "--out", "topics", "--save", "t.skops")
+    codes.assign(code=["007", "012"] * 20).to_csv("codes.csv", index=False)  # all are digits now
+    run("apply", "t.skops", "codes.csv", "--out", "l.csv")
+    assert pd.read_csv("l.csv")["kind"].tolist() == codes["kind"].tolist()
