@@ -71,7 +71,11 @@ def test_a_reduction_shows_its_largest_loadings(estimator):
     if errors is None:
         assert line.group(1) == ""
     else:
-        assert float(line.group(1).split()[0]) == pytest.approx(errors[0, k] * scale[k], abs=5e-4)
+        error = errors[0, k] * scale[k]
+        assert [float(word) for word in line.group(1).split()] == [
+            pytest.approx(error, abs=5e-4),
+            pytest.approx(abs(first[k]) / error, abs=0.06),
+        ]
 
 
 @pytest.mark.parametrize("estimator", [*REDUCERS, colspace.CopulaImputer(), GaussianScore()], ids=name)
