@@ -125,6 +125,9 @@ def test_summary_of_pairs():
         text = str(model.fit(data.A, data.B, data.Y).summary())
         assert type(model).__name__ in text
         assert re.search(r"^features +6 +6$", text, re.MULTILINE)
+        if hasattr(model, "cv_results_"):
+            first = text[text.index("Tuning: the best of") :].splitlines()[2].split()[0]
+            assert float(first) == pytest.approx(np.max(model.cv_results_["mean_score"]), rel=1e-3)
 
 
 def test_summary_of_a_score_model():
