@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,13 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
-import colspace
+import colspace.quality
 from colspace import JointReduction, PairRegressor, __version__
 from colspace.datasets import make_bilinear, make_pairs
 from colspace.io import NewerFileError, info, load, save
+from colspace.io._models import _is_ours
 
 BIG = 300_000_000  # bytes that a bomb would take
 
@@ -215,6 +218,8 @@ def test_missing_members_and_wrong_arrays_are_refused(path):
     for content in (b"", b"\x93NUMPY", b"hello", members[array_of(members)][:-1], b"\x93NUMPY\x09\x00abc"):
         pack(path, {**members, array_of(members): content})
         refused(path)
+    pack(path, {**members, array_of(members): members[array_of(members)] + b"more"})
+    refused(path, "claims .* bytes of an array and has")
     pack(path, {"a.txt": b"a foreign archive"})
     refused(path)
 
@@ -323,6 +328,46 @@ def test_a_file_of_a_later_version_says_so(path):
 def test_a_header_without_a_format_is_refused(path, header):
     with_header(path, header)
     refused(path, "its header has the format")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("estimator", 3),
+        ("columns", ["a", 1]),
+        ("n_features", "4"),
+        ("n_features", True),
+        ("versions", {"numpy": 2}),
+        ("about", []),
+    ],
+)
+def test_entries_of_a_header_are_of_the_types_that_are_written(path, name, value):
+    with_header(path, {**info(path), name: value})
+    refused(path, f"its header has {name}")
+
+
+def test_a_pipeline_says_the_columns_of_its_first_step(tmp_path):
+    X = pd.DataFrame({"a": [0.0, 1.0, 3.0, 2.0], "b": [1.0, 0.0, 2.0, 5.0]})
+    pipeline = make_pipeline(make_pipeline(PolynomialFeatures()), LinearRegression()).fit(X, X["a"])
+    save(pipeline, tmp_path / "p.skops")
+    found = info(tmp_path / "p.skops")
+    assert (found["estimator"], found["columns"], found["n_features"]) == ("LinearRegression", ["a", "b"], 2)
+
+
+def test_classes_that_clean_up_after_themselves_are_not_trusted(monkeypatch):
+    @dataclass
+    class Kept:
+        x: int = 0
+
+    @dataclass
+    class Cleans(Kept):
+        def __del__(self):
+            """As one that would remove files."""
+
+    for kind, trusted in ((Kept, True), (Cleans, False)):
+        kind.__module__ = "colspace.quality"
+        monkeypatch.setattr(colspace.quality, kind.__name__, kind, raising=False)
+        assert _is_ours(f"colspace.quality.{kind.__name__}") is trusted
 
 
 @pytest.mark.parametrize("about", [{"x": np.nan}, {"x": np.zeros(2)}, {"x": {1, 2}}])

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from colspace.io import read_table, write_table
+from colspace.io import _tables, read_table, write_table
+from colspace.io._source import parts_of
 from colspace.io._text import _other_separator
 
 FRAME = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "n": [3, 4], "é": [True, False]})
@@ -292,3 +293,34 @@ def test_none_among_words_is_told(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_table(path)
+
+
+def test_the_expected_separator_comes_first(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b;c;d\n1,x;y;z\n")  # three columns at ;
+    assert list(read_table(tmp_path / "t.csv")) == ["a", "b;c;d"]
+
+
+def test_parts_in_hidden_folders_and_parts_with_more_columns(tmp_path):
+    for name in ("a.csv", "_tmp/b.csv", "in/.cache/c.csv", "in/d.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    assert sorted(parts_of(tmp_path)) == [str(tmp_path / "a.csv"), str(tmp_path / "in/d.csv")]
+    assert len(read_table(tmp_path)) == 2
+    (tmp_path / "in/d.csv").write_text("x,y,z\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"d\.csv has 'z' besides, unlike .*a\.csv"):
+        read_table(tmp_path)
+
+
+def test_a_table_on_standard_output_has_one_header_and_its_index(monkeypatch, capsys):
+    monkeypatch.setattr(_tables, "_ROWS", 2)
+    frame = pd.DataFrame({"a": [1, 2, 3, 4, 5]})
+    write_table(frame, "-")
+    assert capsys.readouterr().out == "a\n1\n2\n3\n4\n5\n"
+    write_table(frame[1:3], "-")
+    assert capsys.readouterr().out == ",a\n1,2\n2,3\n"
+
+
+def test_records_of_mixed_cells_keep_every_digit():
+    assert _tables.json_lines(pd.DataFrame({"a": [0.123456789012345, "x"]})).startswith(
+        '{"a":0.123456789012345}'
+    )

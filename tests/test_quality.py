@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_wine, make_classification
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -20,9 +22,12 @@ from colspace.quality import (
     ReductionComparison,
     ReductionScore,
     RidgeDirections,
+    _compare,
     default_readers,
 )
+from colspace.quality._methods import readers_of_all, width_parameter
 from colspace.quality._result import cross_chosen, is_above
+from colspace.quality._table import read_table
 from colspace.reduction import ReducedRank
 
 RNG = np.random.default_rng(0)
@@ -184,6 +189,11 @@ def test_the_sentence_follows_the_numbers():
         "With one direction ours reads y with R2 0.710 ± 0.010 on rows left out, PLS 0.507, all 9 columns 0.800; all "
         "columns ahead by 0.090 ± 0.006."
     )
+    luck = rows_of(
+        ours=(1, ours), PLS=(1, [0.6, 0.75, 0.81]), **nothing
+    )  # within two errors of the difference
+    assert "PLS 0.720" in sentence(luck, seen)
+    assert "PLS ahead" not in sentence(luck, seen)
     more = [x + 0.1 for x in ours]
     grown = rows_of(ours=(1, ours)) + rows_of(ours=(2, more), **nothing)
     assert sentence(grown, seen).startswith("With 2 directions ours reads y with R2 0.810")
@@ -231,6 +241,10 @@ def test_weights_count_rows():
     for name in ("joint reduction", "PCA", "PLS", "ridge", "no columns"):
         assert_allclose(weighted.row(name).folds, plain.row(name).folds, rtol=1e-6)
     assert weighted.n_samples == 60
+    counted = quick(A, Y, cv=3, readers=READER, sample_weight=w)
+    assert_allclose(
+        counted.row("PLS").folds, quick(X[60:], Y[60:], cv=3, readers=READER).row("PLS").folds, rtol=1e-6
+    )
     assert_array_equal(Y, before)
     assert weighted.notes == ("PCA, PLS: fitted without weights, which they do not take",)
     twice = compare_reductions(
@@ -299,6 +313,7 @@ def test_what_cannot_be_fitted_is_a_row_that_says_so():
 
 
 def test_pipelines_and_reducers_without_a_width():
+    assert width_parameter(make_pipeline(PCA(4), PlsDirections())) == "plsdirections__n_components"
     pipeline = make_pipeline(StandardScaler(), PCA())
     found = quick(X, Y, reducers={"piped": pipeline, "as it is": StandardScaler()}, n_components=(1, 2))
     assert [(r.method, r.n_components, r.n_columns) for r in found.rows[:3]] == [
@@ -342,6 +357,9 @@ def test_codes_of_classes_are_asked_about():
 def test_widths_beyond_the_table_are_said():
     found = quick(X[:, :2], Y, n_components=(1, 2, 5))
     assert found.notes == ("5 directions are more than the table has room for; 2 instead",)
+    assert (
+        quick(X[:6], Y[:6], n_components=5, cv=2).notes[0].endswith("has room for; 4 instead")
+    )  # rows less two
     assert {r.n_components for r in found.rows} == {1, 2, None}
 
 
@@ -359,6 +377,15 @@ def test_ridge_directions_are_those_of_ridge():
     assert abs(two[:, 0] @ two[:, 1]) < 1e-8 * np.linalg.norm(two[:, 0])
 
 
+def test_ridge_directions_with_weights_are_those_of_rows_as_often():
+    w = np.where(X[:, 3] > 5.5, 6, 1)
+    told = X @ RNG.standard_normal((6, 2)) * [1.0, 40.0]  # without noise the ridge is the same
+    for y, h in ((told, 1), (told[:, 0], 3)):
+        once = RidgeDirections(h).fit(X, y, sample_weight=w).directions_
+        often = RidgeDirections(h).fit(np.repeat(X, w, axis=0), np.repeat(y, w, axis=0)).directions_
+        assert_allclose(once * np.sign(once[:1]), often * np.sign(often[:1]), rtol=1e-3, atol=1e-4)
+
+
 def test_a_response_far_off_does_not_lift_the_mean():
     """R2 of the mean is nothing, also where the fold of one response has an error many times the variance."""
     rng = np.random.default_rng(0)
@@ -371,3 +398,98 @@ def test_a_response_far_off_does_not_lift_the_mean():
     assert -0.1 < nothing.mean() < 0
     for row in found.rows:
         assert (np.array(row.folds) >= nothing - 1).all()
+
+
+@pytest.mark.parametrize("metric", ["R2", "accuracy", "balanced accuracy"])
+def test_a_weight_is_as_many_rows(metric):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((80, 3)) * [1.0, 30.0, 0.1]
+    told = A[:, 0] + 0.5 * rng.standard_normal(80)
+    y = told if metric == "R2" else np.where(told > 0.3, "b", "a")
+    w = np.where(
+        told > 0.3, 12.0 if metric == "balanced accuracy" else 3.0, 1.0
+    )  # the rarer class weighs more
+    reader = Ridge(5.0) if metric == "R2" else LogisticRegression(C=0.05)
+    options = {"reducers": {"ridge": RidgeDirections()}, "readers": {"one": reader}, "n_components": 1}
+    train, test = np.arange(0, 50), np.arange(50, 80)
+    place = np.repeat(np.arange(80), w.astype(int))
+    again = [(np.flatnonzero(place < 50), np.flatnonzero(place >= 50))]
+    once = compare_reductions(A, y, sample_weight=w, cv=[(train, test)], **options)
+    often = compare_reductions(A[place], y[place], cv=again, **options)
+    assert once.metric == often.metric == metric
+    for name in ("all columns", "no columns"):
+        assert_allclose(once.row(name).folds, often.row(name).folds, rtol=1e-4)
+    assert (
+        once.row("all columns").score
+        != compare_reductions(A, y, cv=[(train, test)], **options).row("all columns").score
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["R2", "several", "accuracy", "balanced accuracy"])
+def test_gains_of_rows_add_up_to_that_of_the_score(kind, weighted):
+    rng = np.random.default_rng(0)
+    w = rng.integers(1, 4, 120).astype(float) if weighted else None
+    y = {"R2": Y, "several": np.column_stack([Y, 30 * X[:, 3]])}.get(kind)
+    if y is None:
+        y = np.where(np.arange(120) % (2 if kind == "accuracy" else 8) == 0, "a", "b")
+    table = read_table(X, y, None, None, w)
+    guess, nothing = rng.permutation(table.y), np.broadcast_to(table.y[1], table.y.shape)
+    assert table.metric == kind.replace("several", "R2")
+    gain = table.score(table.y, guess, w) - table.score(table.y, nothing, w)
+    assert_allclose(np.average(table.gains(table.y, guess, nothing), weights=w), gain)
+
+
+class Wild(DummyRegressor):
+    def predict(self, X):
+        return np.full(len(X), 1e6)
+
+
+def test_a_wild_reader_is_one_below_no_columns_and_not_taken():
+    readers = {"wild": Wild(), "ridge": READER["ridge"]}
+    found = compare_reductions(
+        X, Y, reducers={"PCA": PCA(), "PLS": PlsDirections()}, readers=readers, n_components=(1, 3)
+    )
+    assert {r.reader for r in found.rows} == {"ridge", ""}
+    for h in (1, 3):  # beside ours of the same width
+        gap = np.subtract(found.row("PLS", h).folds, found.row("PCA", h).folds)
+        assert_allclose(found.row("PLS", h).difference, gap.mean())
+    alone = compare_reductions(X, Y, reducers={"PCA": PCA()}, readers={"wild": Wild()}, n_components=1)
+    assert_allclose(alone.row("PCA").folds, np.subtract(alone.row("no columns").folds, 1.0))
+
+
+def test_a_reader_is_chosen_without_the_rows_that_it_is_tested_on():
+    scores = np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 1.0]])  # each reader is good where it is not chosen
+    gains = [np.outer(row, np.ones(30)) for row in scores]
+    runs = [SimpleNamespace(table=scores, gains=gains)]
+    assert is_above(np.concatenate([g[0] for g in gains]), None, 0.05)
+    assert not _compare._is_above(runs, [None] * 3, 0.05)
+
+
+def test_seconds_are_those_of_one_fit(monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr(_compare.time, "process_time", lambda: float(next(ticks)))
+    found = compare_reductions(X, Y, reducers={"PCA": PCA()}, readers=READER, n_components=1, cv=4)
+    assert [r.seconds for r in found.rows] == [1.0, 0.0, 0.0]
+
+
+def test_the_level_is_shared_among_the_methods(monkeypatch):
+    levels = []
+    monkeypatch.setattr(_compare, "is_above", lambda gain, weights, level: levels.append(level))
+    quick(X, Y, readers=READER, cv=2)
+    assert_allclose(levels, [0.05 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "classes", "kept"),
+    [
+        (30, 250, False, True),  # 495 terms
+        (31, 10_000, False, False),  # 527, beyond 500
+        (31, 264, True, True),
+        (31, 263, True, False),  # beyond twice the rows
+    ],
+)
+def test_all_columns_are_read_by_squares_where_those_are_few(columns, rows, classes, kept):
+    found = readers_of_all(default_readers(classes=classes), columns, rows, classes=classes)
+    assert ("quadratic" in found) is kept
+    assert len(found) == 2 + kept

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from colspace import CopulaImputer, check_imputation
 from colspace.datasets import make_copula
-from colspace.quality._imputation import ColumnCheck, ImputationCheck, hide
+from colspace.quality._imputation import ColumnCheck, ImputationCheck, _column, hide
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def test_columns_with_few_cells_keep_them():
 
 def test_the_check_is_what_hiding_by_hand_gives(table):
     model = CopulaImputer(2, random_state=0)
-    found = check_imputation(model, table, random_state=5)
+    found = check_imputation(model, table, level=0.6, random_state=5)
     rng = np.random.default_rng(np.random.RandomState(5).randint(2**31 - 1))
     hidden = hide(table.notna().to_numpy(), 0.1, rng)
     holes = table.mask(hidden)
     fitted = clone(model).fit(holes)
-    filled, (lower, upper) = fitted.transform(holes), fitted.interval(holes)
+    filled, (lower, upper) = fitted.transform(holes), fitted.interval(holes, 0.6)
     assert [row.column for row in found.rows] == list(table)
     for j, row in enumerate(found.rows):
         h = hidden[:, j]
@@ -97,3 +97,10 @@ def test_too_few_cells_and_odd_shares(table):
     assert check_imputation(CopulaImputer(1), table[:10]).rows == []
     with pytest.raises(ValueError, match=r"share=1\.5 must lie between 0 and 1"):
         check_imputation(CopulaImputer(1), table, share=1.5)
+
+
+def test_words_are_judged_beside_the_commonest_of_those_that_were_left():
+    true = pd.Series(["b", "a", "a", "b", "b", None])
+    hidden = np.array([False, False, False, True, True, False])
+    found = _column("x", "nominal", hidden, true, true.where(~hidden, "b"), None, None)
+    assert (found.cells, found.error, found.base) == (2, 0.0, 1.0)

@@ -12,7 +12,17 @@ from colspace import JointReduction, SlicedInverse, SupervisedDictionaryClassifi
 from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.displays._dictionary import dictionary_of
-from colspace.report import Figure, Part, Report, Table, render, write_report
+from colspace.report import (
+    Figure,
+    Part,
+    Report,
+    Table,
+    _imputation,
+    _partners,
+    _reduction,
+    render,
+    write_report,
+)
 from colspace.report._atoms import atoms_report
 from colspace.report._charts import _escape, intervals, scatter
 from colspace.report._reduction import MOST_LOADINGS, MOST_POINTS, reduction_report
@@ -128,6 +138,15 @@ def test_many_rows_are_sampled_and_it_says_so(fitted):
     parts = {p.title: p for p in reduction_report(model, many, pd.concat([y] * 20), source="t").parts}
     assert len(parts["Embedding"].table.rows) == MOST_POINTS
     assert "2,000 of 3,000 rows, drawn at random." in parts["Embedding"].text
+
+
+def test_sampled_points_have_their_own_colour(fitted):
+    model, X, _ = fitted
+    many = X.iloc[np.arange(MOST_POINTS + 500) % len(X)].reset_index(drop=True)
+    first = pd.Series(np.asarray(model.transform(many))[:, 0], name="first")
+    part = next(p for p in reduction_report(model, many, first, source="t").parts if p.title == "Embedding")
+    assert len(part.table.rows) == MOST_POINTS
+    np.testing.assert_allclose([row[0] for row in part.table.rows], [row[-1] for row in part.table.rows])
 
 
 def test_a_model_without_errors_or_parts(fitted):
@@ -295,6 +314,43 @@ def test_the_report_of_a_filled_table(tmp_path, monkeypatch):
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "t.csv", "--out", "again.csv"])
     assert done.exit_code == 0, done.output
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), filled)
+
+
+def test_errors_of_shares_and_the_column_that_is_shown():
+    rows = [{"cover": 0.9, "cells": 100}, {"cover": 1.0, "cells": 20}]
+    (first, second) = _imputation._with_chance(rows)
+    share = 90.5 / 101
+    assert first["high"] - first["cover"] == pytest.approx(2 * np.sqrt(share * (1 - share) / 100))
+    assert second["low"] < second["high"] == 1.0  # no share is without error
+    X = pd.DataFrame({"wide": [0.0, 1.0, 2.0, None], "narrow": [0.0, 1.0, 2.0, None]})
+    filled, lower, upper = X.fillna(1.0), X.fillna(0.9), X.fillna({"wide": 2.9, "narrow": 1.1})
+    cells, shown, total = _imputation._filled_cells(X, filled, lower, upper)
+    assert [r["column"] for r in shown] == ["narrow"]
+    assert (total, cells[1]) == (2, ["3", "narrow", 1.0, 0.9, 1.1])
+
+
+def test_ours_stands_out_among_the_methods():
+    row = {
+        "n_components": 1,
+        "n_columns": 1,
+        "score": 0.5,
+        "error": 0.1,
+        "difference": None,
+        "difference_error": None,
+    }
+    quality = {"metric": "R2", "rows": 9, "sample_of": None, "folds": 3, "sentence": "", "notes": []}
+    quality["scores"] = [{**row, "method": "ours"}, {**row, "method": "PCA"}]
+    (figure,) = _reduction._quality(quality).figures
+    assert [r["ours"] for r in figure.spec["data"]["values"]] == [True, False]
+
+
+def test_the_picture_of_partners_has_the_best_of_each():
+    ranked = pd.DataFrame(
+        {"l": ["a", "a", "b", "b"], "rank": [1, 2, 1, 2], "r": list("xyzx"), "score": [4.0, 3.0, 2.0, 1.0]}
+    )
+    part = _partners._partners(ranked)
+    assert [r["pair"] for r in part.figures[0].spec["data"]["values"]] == ["a, x", "b, z"]
+    assert len(part.table.rows) == 4
 
 
 def test_the_report_of_partners(tmp_path, monkeypatch):

@@ -1,12 +1,23 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from colspace import CopulaImputer, JointReduction, PairRegressor, SupervisedDictionaryRegressor
+from colspace import (
+    CopulaImputer,
+    JointReduction,
+    PairRegressor,
+    SupervisedDictionaryClassifier,
+    SupervisedDictionaryRegressor,
+)
 from colspace.cli._group import colspace
 from colspace.datasets import make_pairs
 from colspace.io import info, load, save
@@ -244,3 +255,87 @@ def test_foreign_files_are_one_line(folder, command):
 def test_the_table_is_never_overwritten(folder):
     run("reduce", "train.csv", "-y", "y", "--id", "who", "--no-check", "--save", "m.skops")
     assert "never overwritten" in run("apply", "m.skops", "new.csv", "--out", "new.csv", code=2).output
+
+
+def test_pipelines_that_encode_words_themselves(folder):
+    """The steps before the estimator know their columns; a page is of an estimator alone, and says so."""
+    frame = folder.assign(town=np.where(folder["a"] > 0, "Rome", "Oslo"))
+    frame.to_csv("new.csv", index=False)
+    X, told = frame[[*"abcd", "town"]], np.where(frame["y"] > 0, "yes", "no")
+    encoder = ColumnTransformer([("n", StandardScaler(), list("abcd")), ("w", OneHotEncoder(), ["town"])])
+    reducer = make_pipeline(encoder, JointReduction(1)).fit(X, frame["y"])
+    atoms = SupervisedDictionaryClassifier(2, positive=False, random_state=0)
+    classifier = make_pipeline(encoder, atoms).fit(X, told)
+    save(reducer, "r.skops")
+    save(classifier, "c.skops")
+    run("apply", "r.skops", "new.csv", "--out", "e.csv")
+    run("apply", "c.skops", "new.csv", "--out", "l.csv")
+    assert_allclose(pd.read_csv("e.csv").to_numpy(), reducer.transform(X))
+    found = pd.read_csv("l.csv")
+    assert list(found["prediction"]) == list(classifier.predict(X))
+    assert_allclose(found[["p_no", "p_yes"]], classifier.predict_proba(X))
+    for name, last in (("r", "JointReduction"), ("c", "SupervisedDictionaryClassifier")):
+        text = run("report", f"{name}.skops", "new.csv", code=2).output
+        assert f"{name}.skops is a pipeline that ends in {last}; a page is of one estimator" in text
+    save(LogisticRegression().fit(X[["a"]], told), "l.skops")
+    assert "l.skops is a LogisticRegression; a page" in run("report", "l.skops", code=2).output
+
+
+def test_several_responses_are_a_column_each(folder):
+    Y = folder[["a", "y"]].to_numpy()
+    model = SupervisedDictionaryRegressor(2, positive=False, random_state=0).fit(folder[list("abcd")], Y)
+    save(model, "m.skops")
+    run("apply", "m.skops", "new.csv", "--id", "who", "--out", "n.csv")
+    found = pd.read_csv("n.csv")
+    assert list(found) == ["who", "prediction0", "prediction1"]
+    assert_allclose(found.iloc[:, 1:], model.predict(folder[list("abcd")]))
+
+
+@pytest.mark.parametrize(("given", "needs"), [(["--level", 0.5], "--intervals"), (["--seed", 3], "--draws")])
+def test_options_that_would_have_no_effect(folder, given, needs):
+    save(CopulaImputer(1).fit(folder[list("abcd")]), "m.skops")
+    text = run("apply", "m.skops", "new.csv", "--out", "f.csv", *given, code=2).output
+    assert f"{given[0]} is about the {needs[2:]}, so it needs {needs}" in text
+
+
+def test_intervals_are_those_of_the_command_that_fitted(folder):
+    """Ids and free text have none, and no column of the table is written over."""
+    frame = pd.read_csv("train.csv").mask(np.random.default_rng(0).random((100, 6)) < 0.1)
+    frame.to_csv("train.csv", index=False)
+    run(
+        "impute",
+        "train.csv",
+        "--intervals",
+        "--level",
+        0.5,
+        "--no-check",
+        "--out",
+        "f.csv",
+        "--save",
+        "m.skops",
+    )
+    run("apply", "m.skops", "train.csv", "--intervals", "--level", 0.5, "--out", "g.csv")
+    assert Path("g.csv").read_text() == Path("f.csv").read_text()
+    assert not [name for name in pd.read_csv("f.csv") if name.startswith("who__")]
+    frame.assign(a__upper=1.0).to_csv("clash.csv", index=False)
+    text = run(
+        "apply", "m.skops", "clash.csv", "--id", "a__upper", "--intervals", "--out", "g.csv", code=2
+    ).output
+    assert "has a column 'a__upper' already, which --intervals would add" in text
+
+
+def test_marks_of_gaps_and_texts_of_digits(folder):
+    model = CopulaImputer(1, random_state=0).fit(pd.read_csv("train.csv")[list("abcd")])
+    save(model, "m.skops")
+    rows = folder[list("abcd")].copy()
+    rows.iloc[::4, 0] = -99.0
+    rows.to_csv("new.csv", index=False)
+    run("apply", "m.skops", "new.csv", "--na", "-99", "--out", "f.csv")
+    assert_allclose(pd.read_csv("f.csv"), model.transform(rows.replace(-99.0, np.nan)), rtol=1e-12)
+    codes = pd.DataFrame({"code": ["007 a", "012 b"] * 20, "kind": ["spy", "cop"] * 20})
+    codes.to_csv("codes.csv", index=False)
+    atoms = ["--label", "kind", "--text", "code", "--test", 0, "-r", 1, "--stop-words", "none"]
+    run("atoms", "codes.csv", *atoms, "--out", "topics", "--save", "t.skops")
+    codes.assign(code=["007", "012"] * 20).to_csv("codes.csv", index=False)  # all are digits now
+    run("apply", "t.skops", "codes.csv", "--out", "l.csv")
+    assert pd.read_csv("l.csv")["kind"].tolist() == codes["kind"].tolist()

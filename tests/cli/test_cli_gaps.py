@@ -131,3 +131,45 @@ def test_large_tables_of_new_rows_are_filled_too(table, monkeypatch):
     monkeypatch.setattr("colspace.io._stream.LARGE", 1000)
     run("apply", "m.skops", "train.csv", "--id", "who", "--out", "large.csv")
     assert Path("small.csv").read_text() == Path("large.csv").read_text()
+
+
+def test_truth_values_with_gaps(table):
+    """pandas reads True, False and gaps as objects, and a column without gaps as truth values."""
+    told = (table["a"].fillna(0) > 0).astype(object).mask(table["e"].isna())
+    frame = table.drop(columns="town").assign(told=told)
+    frame.iloc[:120].to_csv("train.csv", index=False)
+    run(*FIT, "--save", "m.skops")
+    model, new = load("m.skops"), frame.iloc[120:]
+    assert "told" in model.feature_names_in_
+    for name, rows in (
+        ("some", new),
+        ("none", new.fillna({"told": True})),
+        ("only", new[new["told"].isna()]),
+    ):
+        rows.to_csv(f"{name}.csv", index=False)
+        run("apply", "m.skops", f"{name}.csv", "--id", "who", "--out", "e.csv")
+        X = pd.read_csv(f"{name}.csv")[[*"abcde", "told"]]
+        assert_allclose(pd.read_csv("e.csv").iloc[:, 1:], model.transform(X), rtol=1e-9)
+    run("report", "m.skops", "some.csv", "--id", "who", "--out", "r.html")
+
+
+def test_levels_of_a_category_that_no_cell_has_are_no_columns(table):
+    table["town"] = table["town"].astype(pd.CategoricalDtype(["Bonn", "Oslo", "Rome"]))
+    table.iloc[:120].to_parquet("train.parquet")
+    found = json.loads(run("reduce", "train.parquet", *FIT[2:], "--json", "-").stdout)
+    names = [f["feature"] for b in found["blocks"].values() for f in b["components"][0]]
+    assert "town=Rome" in names
+    assert "town=Bonn" not in names
+
+
+def test_levels_that_the_fit_has_not_seen_are_told(table):
+    towns = np.array(["Oslo", "Rome", "Bonn"])[np.arange(150) % 3]
+    frame = table[["who", *"abc", "y"]].fillna(0.0).assign(town=towns)
+    frame.iloc[:120].to_csv("train.csv", index=False)
+    frame.iloc[120:].replace({"town": {"Bonn": "Graz"}}).to_csv("new.csv", index=False)
+    run(*FIT, "--save", "m.skops")
+    done = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "e.csv")
+    assert (
+        "'town' has 1 level(s) that the fit has not seen, of which all indicators are zero: Graz"
+        in done.stderr
+    )

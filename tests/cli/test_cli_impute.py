@@ -1,4 +1,6 @@
 import datetime
+import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from colspace import CopulaImputer
-from colspace.cli._cells import _floats, _typed, parse_kinds
+from colspace import CopulaImputer, check_imputation, load
 from colspace.cli._group import colspace
-from colspace.cli.impute import _words
+from colspace.cli.impute import _imputer, _words
 from colspace.datasets import make_copula
 
 LEVELS = ["low", "mid", "high"]
@@ -165,6 +166,11 @@ def test_draws_are_files_of_their_own(files, frame):
     assert (first["a"] != second["a"])[gaps].all()
     run("t.csv", "--out", "e.csv", "--draws", "2", "--seed", "3", *USUAL)
     pd.testing.assert_frame_equal(pd.read_csv("e-2.csv"), second)
+    run("t.csv", "--out", "e.csv", "--draws", "2", "--seed", "4", *USUAL, "--save", "m.skops")
+    assert (pd.read_csv("e-2.csv")["a"] != second["a"])[gaps].all()
+    _, X = model_of(frame)
+    drawn = load("m.skops").sample(X, 2, random_state=4)
+    assert_allclose(pd.read_csv("e-2.csv")["a"], drawn[1]["a"], rtol=1e-12)
 
 
 def test_clip_rank_and_method_reach_the_estimator(files, frame):
@@ -172,6 +178,17 @@ def test_clip_rank_and_method_reach_the_estimator(files, frame):
     model, X = model_of(frame, n_components=2, method="paper", clip=True)
     assert "rank 2, " in text
     assert pd.read_parquet("f.parquet")["a"].tolist() == model.transform(X)["a"].tolist()
+    asked = SimpleNamespace(rank=3, method="ep", clip=True, max_iter=7, seed=5, quiet=True)
+    found = _imputer(asked, {}).get_params()
+    expected = {
+        "n_components": 3,
+        "method": "ep",
+        "kinds": "auto",
+        "clip": True,
+        "max_iter": 7,
+        "random_state": 5,
+    }
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_the_published_method_needs_a_rank(files):
@@ -192,6 +209,26 @@ def test_summary_says_what_was_filled(files, frame):
         assert (parts[5] == "-") == (kind != "continuous")
     assert "mean reliability 0." in text
     assert text.rstrip().endswith("wrote filled table to f.csv")
+
+
+def test_numbers_of_the_summary(files, frame):
+    run("t.csv", "-o", "f.csv", *USUAL, "--level", "0.6", "--save", "m.skops", "--json", "j.json")
+    found = json.loads((files / "j.json").read_text())
+    model, (_, X) = load("m.skops"), model_of(frame)
+    sure = model.reliability(X, measure="variance")
+    lower, upper = model.interval(X, 0.6)
+    rows = {row["column"]: row for row in found["rows"]}
+    for name, row in rows.items():
+        gaps = X[name].isna()
+        assert (row["gaps"], row["share"]) == (gaps.sum(), gaps.mean())
+        assert_allclose(row["reliability"], sure[name][gaps].mean())
+    gaps = X["a"].isna()
+    low, high = X["a"].quantile([0.2, 0.8])
+    assert_allclose(rows["a"]["width"], (upper["a"] - lower["a"])[gaps].median() / (high - low))
+    mean = np.average([r["reliability"] for r in rows.values()], weights=[r["gaps"] for r in rows.values()])
+    assert_allclose(found["reliability"], mean)
+    checked = check_imputation(model, X, level=0.6, random_state=0).plain()
+    assert found["quality"] == json.loads(json.dumps(checked))
 
 
 def test_a_table_without_gaps_is_written_as_it_is(files, frame):
@@ -244,6 +281,7 @@ def worded(frame):
     table.loc[1::6, "day"] = None
     table.loc[2::9, "b"] = -99
     table.loc[5, "who"] = None
+    table.loc[6, "who"] = "refused"
     return table
 
 
@@ -270,6 +308,7 @@ def test_words_dates_and_marks_for_gaps(files, frame, name):
         assert out["day"].str.len().eq(10).all()
     assert not (out["b"] == -99).any()
     assert out["who"].isna().sum() == 1  # kept as it is
+    assert out["who"][6] == "refused"
     text = " ".join(result.output.split())
     for line in (
         "taken as nominal: word",
@@ -280,6 +319,18 @@ def test_words_dates_and_marks_for_gaps(files, frame, name):
     X = table.drop(columns="who").assign(day=pd.to_datetime(table["day"]))
     model = CopulaImputer(random_state=0, na_values=[-99, "refused"]).fit(X)
     assert (model.transform(X)["word"] == out["word"]).all()
+
+
+@pytest.mark.parametrize("between", ["", " ", "T"])
+def test_days_are_written_as_the_others_whatever_stands_for_a_gap(files, frame, between):
+    day = pd.Timestamp("2020-02-01") + pd.to_timedelta(np.rint(40 * frame["a"].fillna(0)), unit="D")
+    form = f"%Y-%m-%d{between}%H:%M:%S" if between else "%Y-%m-%d"
+    table = frame[["a", "b"]].assign(day=day.dt.strftime(form))
+    table.loc[::7, "day"] = "not available"  # longer than a day
+    table.to_csv("d.csv", index=False)
+    run("d.csv", "-o", "f.csv", "--na", "not available", "--no-check")
+    out = pd.read_csv("f.csv")["day"]
+    assert out.str.fullmatch(r"\d{4}-\d\d-\d\d" + (f"{between}00:00:00" if between else "")).all()
 
 
 def test_a_mark_that_no_cell_has(files):
@@ -395,12 +446,6 @@ def test_wrong_use_exits_with_2(files, arguments):
     assert (line.startswith("Error: "), line.count("\n")) == (True, 1)
 
 
-def test_kinds_by_name_pattern_and_quotes():
-    names = ["q1", "q2", "a=b", "size"]
-    found = parse_kinds(["q?=ordinal", "a=b=count", 'size="S, or less",M'], names)
-    assert found == {"q1": "ordinal", "q2": "ordinal", "a=b": "count", "size": ["S, or less", "M"]}
-
-
 def test_messages_speak_of_options():
     assert _words("n_components=5 must be less") == "--rank 5 must be less"
     assert "max_iter" not in _words("Remedies: a larger max_iter or tol")
@@ -412,17 +457,10 @@ def test_help():
         assert option in text
 
 
-def test_numbers_of_text_are_those_of_python():
-    """Rounded as float() does, whether Arrow reads them or the slow way; what is no number stays text."""
-    rng = np.random.default_rng(0)
-    written = [repr(float(x)) for x in rng.standard_normal(2000) * 10.0 ** rng.integers(-300, 300, 2000)]
-    text = pd.Series([None, *written], dtype="str")
-    found = _typed(text)
-    assert np.isnan(found.iloc[0])
-    assert found.iloc[1:].tolist() == [float(cell) for cell in written]
-    assert _floats(pd.Series(written, dtype="str")) is not None
-    spaced = pd.Series([" 1.5", "2.25"], dtype="str")
-    assert _floats(spaced) is None
-    assert _typed(spaced).tolist() == [1.5, 2.25]
-    for odd in ("1_0", "0x10", "1,5", "one"):
-        assert _typed(pd.Series([odd, "2.5"], dtype="str")).tolist() == [odd, "2.5"]
+def test_levels_with_one_that_no_cell_has(files, frame):
+    table = frame[["a", "b"]].assign(told=frame["yes"].map({True: "TRUE", False: "FALSE"}))
+    table.to_csv("l.csv", index=False)
+    run("l.csv", "-o", "f.csv", "--no-check", "-k", "told=FALSE,maybe,TRUE")
+    out, there = pd.read_csv("f.csv", dtype=str)["told"], table["told"].notna()
+    assert (out[there] == table["told"][there]).all()
+    assert set(out) <= {"FALSE", "maybe", "TRUE"}

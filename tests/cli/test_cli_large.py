@@ -177,7 +177,7 @@ def test_separators_decimals_and_rows_that_do_not_fit(tables, frame):
     text = (tables / "t.csv").read_text()
     (tables / "ragged.csv").write_text(text + "1,2\n")
     line = run("ragged.csv", *OPTIONS["numbers"], code=2).stderr
-    assert "ragged.csv is not a CSV table: a line has 2 cells where" in line
+    assert "ragged.csv is not a CSV table: line 902 has 2 cells where" in line
     assert "are expected; give every line all of its cells" in line
     assert line.count("\n") == 1
 

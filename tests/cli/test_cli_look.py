@@ -24,6 +24,8 @@ def run(*arguments, code=0):
         ([None, None], "empty"),
         ([3, 3, None], "constant"),
         ([True, False, None], "yes/no"),
+        ([5, 9], "whole"),
+        ([7, 8, 9, 10], "whole"),
         (["no", "yes", "no"], "yes/no"),
         ([0, 1, 1, 0], "yes/no"),
         (["S", "M", "L", "M", "S"], "levels"),
@@ -101,6 +103,18 @@ def test_gaps_copies_and_columns_that_never_meet(survey):
     assert found.same == [["g_1", "again"]]
     assert found.of("constant") == ["flat"]
     assert found.repeated_rows == 0
+
+
+def test_commonest_patterns_first_and_the_share_of_all_cells():
+    frame = pd.DataFrame(
+        {"a": [None, None, None, 1.0], "b": [None, 2.5, 3.5, 4.5], "c": [1.0, 2.0, 3.5, 9.0]}
+    )
+    found = profile("t.csv", frame)
+    assert found.patterns == [(2, ["a"]), (1, ["a", "b"])]
+    assert advise([found], {"t.csv": frame})[0].why.startswith("33 % of the cells are gaps")
+    labelled = frame.assign(y=[1.5, 2.5, None, 4.5], z=[1.0, 0.5, 3.0, 2.0])
+    told = advise([profile("t.csv", labelled)], {"t.csv": labelled})[1]
+    assert told.command[4] == "z"  # y has a gap
 
 
 def test_equal_sums_do_not_make_copies():
@@ -279,6 +293,17 @@ def test_three_tables_of_pairs(tmp_path, monkeypatch):
     frames = {"l.csv": left, "r.csv": right, "k.csv": links}
     advice = advise([profile(path, frame) for path, frame in frames.items()], frames)
     assert advice[0].line == "colspace pairs --left l.csv --right r.csv --links k.csv --out partners.csv"
+
+
+def test_links_to_ids_that_no_table_has_are_not_those_of_pairs():
+    left, right = (
+        pd.DataFrame({"id": [f"{s}{i}" for i in range(9)], "x": np.arange(9) ** 0.5}) for s in "lr"
+    )
+    links = pd.DataFrame({"l": ["l1", "l2", "l2", "l5"], "r": ["r3", "r3", "r4", "r5"]})
+    for link, found in ((links, 1), (links.replace("r5", "elsewhere"), 0)):
+        frames = {"l.csv": left, "r.csv": right, "links.csv": link}
+        advice = advise([profile(*each) for each in frames.items()], frames)
+        assert sum("pairs" in each.command for each in advice) == found
 
 
 def test_tables_that_share_ids(tmp_path, monkeypatch):

@@ -279,6 +279,8 @@ def test_options_of_the_other_method(files):
         (("--reduction", "phd"), "--reduction phd goes with --method joint"),
         (("--method", "joint", "--target", "new-both"), "--target new-both goes with --method ridge"),
         (("--method", "joint", "--reduction", "none"), "--reduction none goes with --method ridge"),
+        (("--method", "joint", "--alpha", "1,0.5"), "--alpha 1,0.5 is a ridge"),
+        (("--reduction", "none", "--components", "3"), "belongs to a reduction, got --reduction none"),
         (("--method", "joint", "--alpha", "2"), "goes with --method ridge"),
     ):
         assert message in " ".join(run("--out", "top.csv", *extra, code=2).output.split())

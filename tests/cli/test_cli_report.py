@@ -95,6 +95,21 @@ def test_what_is_said_of_rows_held_out_is_not_of_new_rows(models, monkeypatch):
     assert "supervised dictionary, these 60 rows 0.0" in page
 
 
+def test_rows_with_labels_that_the_fit_has_not_seen_are_not_scored(models, monkeypatch):
+    monkeypatch.chdir(models)
+    rows = pd.read_csv("new_jobs.csv")
+    rows["fraudulent"] = rows["fraudulent"].replace(
+        "yes", "yes and no"
+    )  # as long as no class, but begins as one
+    rows.to_csv("longer.csv", index=False)
+    done = run("report jobs.skops longer.csv --id job --out longer.html")
+    assert (
+        "'fraudulent' has 1 label(s) that the fit has not seen, so these rows are not scored: 'yes and no'"
+        in done.stderr
+    )
+    assert "these 60 rows" not in (models / "longer.html").read_text()
+
+
 def test_names_of_topics_are_cut_between_words():
     assert _short("team, train, review, job", 24) == "team, train, review, job"
     assert _short("team, train, review, jobs", 24) == "team, train, review, …"

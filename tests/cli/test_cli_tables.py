@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from colspace import CopulaImputer, JointReduction
 from colspace.cli._group import colspace
 from colspace.cli._join import join_tables
+from colspace.cli._marks import with_gaps
 from colspace.datasets import make_pairs
 from colspace.io import load, read_table, write_table
 
@@ -152,6 +153,26 @@ def test_ids_of_two_columns_and_of_other_types():
     with pytest.warns(UserWarning, match="2 ids are in all 2 tables"):
         found = join_tables(["l.csv", "r.csv"], ["site", "nr"], {"l.csv": left, "r.csv": right}.get)
     assert found.frame.to_dict("list") == {"site": ["1", "2"], "nr": ["2", "1"], "a": [2, 3], "b": [20, 30]}
+
+
+def test_marks_with_spaces_about_them_and_words_that_stay():
+    frame = pd.DataFrame({"a": ["1", " ? ", "3"], "b": ["x", "?", "2"]})
+    found = with_gaps(frame, ["?"], ["a", "b"])
+    assert found["a"].tolist()[::2] == [1.0, 3.0]
+    assert found["b"].tolist()[::2] == ["x", "2"]  # not all are numbers
+    assert found.isna().sum().tolist() == [1, 1]
+
+
+def test_all_rows_are_in_the_order_of_the_first_table():
+    left = pd.DataFrame({"id": ["b ", "d", "a"], "x": [1.0, 2.0, 3.0]})  # spaces around ids do not count
+    right = pd.DataFrame({"id": ["z", "a", "b", "c"], "w": [4.0, 5.0, 6.0, 7.0]})
+    read = {"l.csv": left, "r.csv": right}.get
+    with pytest.warns(
+        UserWarning, match="2 ids are in all 2 tables; others stay, with gaps: 1 of l.csv, 2 of r.csv"
+    ):
+        found = join_tables(["l.csv", "r.csv"], ["id"], read, everything=True).frame
+    assert found["id"].tolist() == ["b", "d", "a", "z", "c"]
+    assert found["w"].fillna(0).tolist() == [6.0, 0.0, 5.0, 4.0, 7.0]
 
 
 def test_joined_surveys_keep_all_rows_and_cells_as_they_are_written(files):

@@ -71,7 +71,11 @@ def test_a_reduction_shows_its_largest_loadings(estimator):
     if errors is None:
         assert line.group(1) == ""
     else:
-        assert float(line.group(1).split()[0]) == pytest.approx(errors[0, k] * scale[k], abs=5e-4)
+        error = errors[0, k] * scale[k]
+        assert [float(word) for word in line.group(1).split()] == [
+            pytest.approx(error, abs=5e-4),
+            pytest.approx(abs(first[k]) / error, abs=0.06),
+        ]
 
 
 @pytest.mark.parametrize("estimator", [*REDUCERS, colspace.CopulaImputer(), GaussianScore()], ids=name)
@@ -121,6 +125,9 @@ def test_summary_of_pairs():
         text = str(model.fit(data.A, data.B, data.Y).summary())
         assert type(model).__name__ in text
         assert re.search(r"^features +6 +6$", text, re.MULTILINE)
+        if hasattr(model, "cv_results_"):
+            first = text[text.index("Tuning: the best of") :].splitlines()[2].split()[0]
+            assert float(first) == pytest.approx(np.max(model.cv_results_["mean_score"]), rel=1e-3)
 
 
 def test_summary_of_a_score_model():

@@ -275,3 +275,12 @@ def test_frames_need_no_matplotlib(fitted, monkeypatch):
     assert len(display.frame()) == 2
     with pytest.raises(ImportError, match=r"colspace\[plot\]"):
         display.plot()
+
+
+def test_gaps_of_bins_of_unequal_size_are_counted():
+    X = np.zeros((5, 2))
+    X[[0, 1, 4], 0] = np.nan
+    X[3, 1] = np.nan
+    display = MissingnessDisplay.from_table(X, max_rows=2)
+    assert sorted(display._sizes()) == [2, 3]
+    assert display.frame()["gaps"].tolist() == [3, 1]

@@ -382,7 +382,7 @@ def test_groups_lie_within_folds():
 
 
 @pytest.mark.parametrize(
-    ("shared", "copies", "by_key"), [(0, 0, True), (0.3, 0, True), (0.6, 0, False), (0, 0.05, False)]
+    ("shared", "copies", "by_key"), [(0, 0, True), (0.1, 0, True), (0.3, 0, False), (0, 0.05, False)]
 )
 def test_keys_in_common_are_no_copies(shared, copies, by_key):
     """Different rows that happen to share a key may share a group; copies of one row may not."""

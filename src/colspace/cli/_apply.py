@@ -167,6 +167,8 @@ def embed_large(model: Any, rows: Rows, target: str) -> int | None:
     stream = open_stream(sources, rows.marks, rows.encoding)
     if stream is None or takes_gaps(model) or any(indicators_among(wanted, stream.names)):
         return None
+    if _numbers(model, wanted) != wanted:  # words, which chunks of numbers do not have
+        return None
     from ._chunks import Streamed
 
     match_columns(stream.names, list(rows.ids), None)
@@ -183,7 +185,7 @@ def embed(model: Any, rows: Rows) -> Any:
     from ._table import refuse_unfit
 
     X, kept = rows.read()
-    refuse_unfit(X, gaps=takes_gaps(model))
+    refuse_unfit(X[_numbers(model, list(X))], gaps=takes_gaps(model))
     embedding = np.asarray(model.transform(X if rows.header["columns"] is not None else X.to_numpy()))
     return beside(kept, dict(zip(model.get_feature_names_out(), embedding.T, strict=True)))
 
@@ -193,10 +195,10 @@ def predict(model: Any, rows: Rows) -> Any:
     from ._table import refuse_unfit
 
     X, kept = rows.read()
-    refuse_unfit(X[[name for name in _numbers(model, list(X)) if name in X]])
+    refuse_unfit(X[_numbers(model, list(X))])
     X = X if rows.header["columns"] is not None else X.to_numpy()
-    name = str(rows.about.get("label", "prediction"))
-    found = {name: model.predict(X)}
+    name, guess = str(rows.about.get("label", "prediction")), model.predict(X)
+    found = {name: guess} if guess.ndim == 1 else {f"{name}{k}": column for k, column in enumerate(guess.T)}
     if hasattr(model, "predict_proba"):
         chances = model.predict_proba(X)
         found |= {f"p_{label}": chances[:, k] for k, label in enumerate(model.classes_)}
@@ -204,11 +206,13 @@ def predict(model: Any, rows: Rows) -> Any:
 
 
 def _numbers(model: Any, columns: list[str]) -> list[str]:
-    """Columns that must be numbers: all of them, or those that an encoder takes as such."""
-    encoder = model.steps[0][1] if hasattr(model, "steps") else None
-    if encoder is None or not hasattr(encoder, "transformers_"):
+    """Columns that must be numbers: all of them, or those that an encoder takes as such; one made elsewhere sees to its own."""
+    encoder: Any = model.steps[0][1] if hasattr(model, "steps") else None
+    if not hasattr(encoder, "transformers_"):
         return columns
     parts = {name: list(used) for name, _, used in encoder.transformers_}
+    if "atoms" not in parts:
+        return []
     worded = hasattr(encoder.named_transformers_["atoms"][-1], "vocabulary_")
     return [*([] if worded else parts["atoms"]), *parts.get("numbers", [])]
 
@@ -244,13 +248,14 @@ def fill(model: Any, rows: Rows, targets: Sequence[str], asked: Any) -> list[Any
             cells.filled(_framed(drawn, X), as_text=as_text)
             for drawn in model.sample(given, asked.draws, random_state=asked.seed)
         ]
-    filled = cells.filled(_framed(model.transform(given), X), as_text=as_text)
+    bounds = {}
     if asked.intervals:
-        ends = dict(zip(("lower", "upper"), model.interval(given, asked.level), strict=True))
-        for name in [name for name in X if X[name].isna().any()]:
-            for end, bound in ends.items():
-                filled[f"{name}__{end}"] = cells.column(name, _framed(bound, X)[name], as_text=as_text)
-    return [filled]
+        kinds = zip(X, model.kinds_, strict=True)
+        gaps = [name for name, kind in kinds if kind != "id" and X[name].isna().any()]
+        cells.refuse_ends(gaps)
+        lower, upper = (_framed(end, X) for end in model.interval(given, asked.level))
+        bounds = {name: (lower[name], upper[name]) for name in gaps}
+    return [cells.filled(_framed(model.transform(given), X), bounds, as_text=as_text)]
 
 
 def _framed(values: Any, like: Any) -> Any:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._atoms_table import Task, as_levels, as_numbers, join_texts
-from ._say import plain
 
 _WORDS_WRITTEN = 30  # words of each topic in the file
 
@@ -289,6 +288,7 @@ def write_scores(summary: dict[str, Any], out: Path) -> Path:
     import json
 
     from ..io._files import write_text
+    from ..report._page import plain
 
     path = out / "scores.json"
     write_text(json.dumps(plain(summary), indent=2) + "\n", path)
@@ -326,6 +326,7 @@ def save_pipeline(
     from sklearn.pipeline import Pipeline
 
     from ..io import save
+    from ..report._page import plain
 
     told = ("rows", "fitted", "held_out", "classes", "seed", "scores")
     about = {

@@ -7,6 +7,7 @@ import io as streams
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._join import Joined, join_tables
 from ._marks import masked
 
 _TRUTH = {word: word.lower() == "true" for word in ("True", "TRUE", "true", "False", "FALSE", "false")}
+_ENDS = ("lower", "upper")
 _WHOLE = r"\s*[+-]?\d+\s*"
 
 
@@ -66,17 +68,29 @@ class Cells:
         }
         return replace(self, values=type(self.values)(typed, index=self.values.index))
 
-    def filled(self, table: Any, *, as_text: bool) -> Any:
-        """All columns, those of ``table`` from there; observed cells as they were written when ``as_text``."""
+    def filled(
+        self, table: Any, bounds: Mapping[str, tuple[Any, Any]] = MappingProxyType({}), *, as_text: bool
+    ) -> Any:
+        """All columns, those of ``table`` from there, and the ends of intervals of some; observed cells as they were written when ``as_text``."""
         out = (self.values if self.original is None else self.original).copy()
         for name in table:
-            out[name] = self.column(name, table[name], as_text=as_text)
+            out[name] = self._column(name, table[name], as_text=as_text)
         if as_text and self.text is not None:
             for name in [name for name in out if name not in table]:
                 out[name] = self.text[name]
+        for name, ends in bounds.items():
+            for end, bound in zip(_ENDS, ends, strict=True):
+                out[f"{name}__{end}"] = self._column(name, bound, as_text=as_text)
         return out
 
-    def column(self, name: str, new: Any, *, as_text: bool) -> Any:
+    def refuse_ends(self, columns: Sequence[str]) -> None:
+        """Refuse columns of the table that are called as the ends of intervals of ``columns`` will be."""
+        for clash in [f"{name}__{end}" for name in columns for end in _ENDS]:
+            if clash in self.values:
+                msg = f"the table has a column {clash!r} already, which --intervals would add; rename it"
+                raise ValueError(msg)
+
+    def _column(self, name: str, new: Any, *, as_text: bool) -> Any:
         """One column with its gaps taken from ``new``."""
         if as_text and self.text is not None:
             return type(new)(_spelled(self.values[name], self.text[name], new), index=new.index)
@@ -226,7 +240,7 @@ def _written(old: Any, text: Any, new: Any) -> Any:
     from pyarrow import compute
 
     if new.dtype.kind == "M":
-        between = next((cell[10] for cell in text.dropna() if len(cell) > 10), "")
+        between = next((cell[10] for cell in text[old.notna()] if len(cell) > 10), "")
         days = [day.isoformat(sep=between or " ") for day in new.dropna()]
         words = days if between else [day[:10] for day in days]
         at = np.cumsum(new.notna()) - 1

@@ -28,6 +28,8 @@ def summary_of(model: Any, X: Any, part: Any, lower: Any, upper: Any, level: flo
     """The numbers of the summary; reliability and width from ``part`` of the rows, which ``lower`` and ``upper`` are of."""
     import numpy as np
 
+    from ..quality._imputation import floats
+
     reliability = model.reliability(part, measure="variance")
     rows = []
     for name, kind in zip(X, model.kinds_, strict=True):
@@ -36,8 +38,8 @@ def summary_of(model: Any, X: Any, part: Any, lower: Any, upper: Any, level: flo
             continue
         here, width = part[name].isna().to_numpy(), np.nan
         if kind not in ("ordinal", "binary", "nominal", "constant"):
-            ends = np.quantile(_floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
-            found = (_floats(upper[name]) - _floats(lower[name]))[here]
+            ends = np.quantile(floats(X[name][~gaps]), [0.5 - level / 2, 0.5 + level / 2])
+            found = (floats(upper[name]) - floats(lower[name]))[here]
             width = float(np.median(found) / (ends[1] - ends[0])) if ends[1] > ends[0] else np.nan
         rows.append(
             {
@@ -62,11 +64,6 @@ def summary_of(model: Any, X: Any, part: Any, lower: Any, upper: Any, level: flo
         "rank": model.n_components_,
         "iterations": model.n_iter_,
     }
-
-
-def _floats(column: Any) -> Any:
-    """Numbers of a column; dates in some unit."""
-    return (column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float)
 
 
 def print_summary(summary: dict[str, Any], targets: list[str], others: dict[str, str | None]) -> None:

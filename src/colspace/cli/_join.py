@@ -70,7 +70,7 @@ def join_tables(
 
     Ids are compared as text. Rows are those whose id is in all tables, in the order of the first; with ``everything`` those of
     any table, whose cells are gaps where they are not. Columns that several tables have get the name of their table before
-    theirs. ``told`` are names and renamed columns of the tables of an earlier join, by their position.
+    theirs. ``told`` are the tables of an earlier join by their position, whose columns were renamed.
     """
     twice = [path for path in dict.fromkeys(paths) if paths.count(path) > 1]
     if twice:
@@ -81,8 +81,7 @@ def join_tables(
         frame = read(path)
         frame.columns = [str(name) for name in frame.columns]
         frames.append(frame)
-    names = table_names(paths) if len(told) != len(paths) else [str(each["name"]) for each in told]
-    tables = [Table(*each) for each in zip(names, paths, frames, strict=True)]
+    tables = [Table(*each) for each in zip(table_names(paths), paths, frames, strict=True)]
     if len(tables) == 1:
         return Joined(frames[0], tuple(tables), ())
     keys = _keys(tables, ids)

@@ -28,7 +28,7 @@ def levels_of(column: Any) -> list[str]:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return []
     counts = column.value_counts()
-    levels = list(counts.index)
+    levels = list(counts.index[counts > 0])  # a category may have none
     if not 2 <= len(levels) <= min(MOST_LEVELS, int(counts.sum()) // 2):
         return []
     if not all(isinstance(level, str) for level in levels):

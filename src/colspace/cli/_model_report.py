@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
         "command": str(about.get("line", "")),
     }
     kind = kind_of(model)
+    _refuse_others(model, name)
     shared["python"] = model_code(name, rows.tables, kind)
     if kind == "imputer":
         return _imputer(model, rows, shared)
@@ -30,6 +32,17 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     if kind == "reducer":
         return _reducer(model, rows, shared)
     return _dictionary(model, rows, shared)
+
+
+def _refuse_others(model: Any, name: str) -> None:
+    """Refuse models of other libraries, and pipelines but those of ``colspace atoms``."""
+    steps = getattr(model, "steps", [("", model)])
+    first, last = steps[0][1], steps[-1][1]
+    encoded = len(steps) == 1 or "atoms" in getattr(first, "named_transformers_", {})
+    if not encoded or not type(last).__module__.startswith("colspace."):
+        what = type(model).__name__ if encoded else f"pipeline that ends in {type(last).__name__}"
+        msg = f"{name} is a {what}; a page is of one estimator of colspace: save that one, without steps before it"
+        raise ValueError(msg)
 
 
 def _facts(about: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -103,8 +116,10 @@ def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     if rows.tables:
         frame, others = rows.read(more=[label])
         X = frame if encoder is None else encoder.transform(frame)
+        y = None
         if label in others and hasattr(model, "predict_proba") and others[label].notna().all():
-            y = others[label].astype(model.classes_.dtype).to_numpy()
+            y = _known(others[label], model.classes_)
+        if y is not None:
             found = scores_of(y, model.predict(frame), model.predict_proba(frame), model.classes_)
             name = f"supervised dictionary, these {len(y):,} rows"
             scores, held_out = {**(scores or {}), name: found}, held_out if scores else len(y)
@@ -120,6 +135,24 @@ def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
         rows=about.get("fitted"),
         **shared,
     )
+
+
+def _known(column: Any, classes: Any) -> Any:
+    """Labels of new rows as those of the fit; None, and a warning, where one is not among them."""
+    try:
+        y = column.astype(
+            str if classes.dtype.kind == "U" else classes.dtype
+        ).to_numpy()  # <U3 would cut words
+    except ValueError:  # words in the place of numbers
+        y = column.to_numpy()
+    seen = set(classes)
+    new = [repr(value) for value in dict.fromkeys(y.tolist()) if value not in seen]
+    if new:
+        warnings.warn(
+            f"{column.name!r} has {len(new)} label(s) that the fit has not seen, so these rows are not scored: {', '.join(new[:5])}",
+            stacklevel=2,
+        )
+    return None if new else y
 
 
 def _pairs(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:

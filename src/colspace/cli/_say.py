@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -104,28 +103,10 @@ def write_json(found: Mapping[str, Any], path: str | None) -> None:
     import json
 
     from ..io._files import write_out, write_text
+    from ..report._page import plain
 
     text = json.dumps(plain(found), indent=2, allow_nan=False) + "\n"
     if path == "-":
         write_out(text)
     else:
         write_text(text, path)
-
-
-def plain(value: Any) -> Any:
-    """For JSON, which has no number for what does not exist and no types of numpy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from colspace.cli._say import plain
-    >>> plain({"a": np.array([1.0, np.nan]), 2: np.int64(3)})
-    {'a': [1.0, None], '2': 3}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

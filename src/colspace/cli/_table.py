@@ -126,14 +126,15 @@ def refuse_unfit(X: Any, *, gaps: bool = False, fitted: bool = True) -> None:
 
 
 def text_columns(X: Any) -> dict[str, str]:
-    """Columns that hold other than numbers, and how each is shown: with an example."""
-    import pandas as pd
+    """Columns that hold other than numbers and truth values, and how each is shown: with an example."""
+    from pandas import api, to_numeric
 
     examples = {}
     for name, dtype in X.dtypes.items():
-        if pd.api.types.is_numeric_dtype(dtype):
+        truth = api.types.infer_dtype(X[name], skipna=True) == "boolean"  # objects where there are gaps
+        if api.types.is_numeric_dtype(dtype) or truth:
             continue
-        odd = X[name][pd.to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
+        odd = X[name][to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
         examples[str(name)] = f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name)
     return examples
 

@@ -20,6 +20,8 @@ _ONLY = {
     "draws": ("--draws", "imputer"),
     "top": ("--top", "pairs"),
 }
+#: Options that another one leaves without effect.
+_NEEDS = {"level": ("--level", "intervals"), "seed": ("--seed", "draws")}
 #: What a model does, and what comes of it.
 _WHAT = {
     "imputer": ("fills gaps", "filled table"),
@@ -106,4 +108,8 @@ def _check_options(kind: str, model: str) -> None:
     for name, (flag, of) in _ONLY.items():
         if of != kind and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             msg = f"{flag} is of a model that {_WHAT[of][0]}, and {model} {_WHAT[kind][0]}"
+            raise click.UsageError(msg)
+    for name, (flag, of) in _NEEDS.items():
+        if not ctx.params[of] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            msg = f"{flag} is about the {of}, so it needs --{of}"
             raise click.UsageError(msg)

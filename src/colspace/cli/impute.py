@@ -102,10 +102,8 @@ def command(**given: Any) -> None:
     check_share("level", asked.level)
     joined, cells, X, kinds = _read(asked)
     with_gaps = [name for name in X if X[name].isna().any()]
-    ends = [f"{name}__{end}" for name in with_gaps for end in ("lower", "upper")] if asked.intervals else []
-    for clash in [name for name in ends if name in cells.values]:
-        msg = f"the table has a column {clash!r} already, which --intervals would add; rename it or --drop it"
-        raise ValueError(msg)
+    if asked.intervals:
+        cells.refuse_ends(with_gaps)
     if not with_gaps and not any((asked.model, asked.report, asked.as_json)):
         _write(cells, [X] * len(targets), targets)
         note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
@@ -171,11 +169,7 @@ def _write(
 
     as_text = as_written(targets[0])
     for target, table in zip(targets, tables, strict=True):
-        filled = cells.filled(table, as_text=as_text)
-        for name, ends in bounds.items():
-            for end, bound in zip(("lower", "upper"), ends, strict=True):
-                filled[f"{name}__{end}"] = cells.column(name, bound, as_text=as_text)
-        write_table(filled, target)
+        write_table(cells.filled(table, bounds, as_text=as_text), target)
         if advance is not None:
             advance()
 

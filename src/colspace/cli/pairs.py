@@ -36,6 +36,7 @@ _PHRASES = (
     (r"a smaller cv, or", "more links, or"),
     (r"\bbandwidth=", "--bandwidth "),
     (r"\breduction='(\w+)'", r"--reduction \1"),
+    (r"\breduction=None", "--reduction none"),
     (r"; without mask absent", "; without --observed absent"),
     (r"\bentities of A\b", "entities of --left"),
     (r"\bentities of B\b", "entities of --right"),
@@ -365,7 +366,7 @@ def _estimator(asked: SimpleNamespace, target: str, metric: Any, most: int) -> A
         msg = "--reduction none goes with --method ridge; give joint, pca, phd, cphd or sols"
         raise ValueError(msg)
     if alpha != "auto":
-        msg = f"--alpha {alpha} is a ridge, and goes with --method ridge"
+        msg = f"--alpha {','.join(f'{a:g}' for a in alpha)} is a ridge, and goes with --method ridge"
         raise ValueError(msg)
     kinds = set(metric.values())
     if len(kinds) > 1:

@@ -163,7 +163,7 @@ def _hidden(path: Path) -> bool:
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def open_sources(path: PathLike) -> list[Source]:

@@ -187,7 +187,9 @@ def _note(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=4)
 
 
-_RAGGED = re.compile(r".*Expected (\d+) (?:fields|columns)(?: in (line \d+), saw|, got) (\d+).*")
+_RAGGED = re.compile(
+    r"(?:.*Row #(?P<row>\d+): |.*?)Expected (?P<wanted>\d+) (?:fields|columns)(?: in line (?P<line>\d+), saw|, got) (?P<found>\d+).*"
+)
 
 
 def first_line(error: BaseException) -> str:
@@ -203,9 +205,11 @@ def first_line(error: BaseException) -> str:
     found = _RAGGED.fullmatch(text)
     if not found:
         return text
-    more = int(found[3]) > int(found[1])
+    line = found["line"] or found["row"]
+    more = int(found["found"]) > int(found["wanted"])
     remedy = "put cells that hold the separator in quotes" if more else "give every line all of its cells"
-    return f"{found[2] or 'a line'} has {found[3]} cells where {found[1]} are expected; {remedy}"
+    where = "a line" if line is None else f"line {line}"
+    return f"{where} has {found['found']} cells where {found['wanted']} are expected; {remedy}"
 
 
 # ---------------------------------------------------------------------- encodings

@@ -204,13 +204,13 @@ def _column(name: str, kind: str, hidden: Any, true: Any, filled: Any, lower: An
         wrong = float((truth.astype(object) != found.astype(object)).mean())
         kind = kind if kind in _LEVELS else "nominal"
         return ColumnCheck(name, kind, cells, wrong, float((truth != commonest).mean()), float("nan"))
-    t, f, s, low, high = (_floats(c) for c in (truth, found, seen, lower[hidden], upper[hidden]))
+    t, f, s, low, high = (floats(c) for c in (truth, found, seen, lower[hidden], upper[hidden]))
     inside = float(((t >= low) & (t <= high)).mean()) if kind != "ordinal" else float("nan")
     return ColumnCheck(
         name, kind, cells, float(np.abs(f - t).mean()), float(np.abs(np.median(s) - t).mean()), inside
     )
 
 
-def _floats(column: Any) -> NDArray[np.float64]:
+def floats(column: Any) -> NDArray[np.float64]:
     """Numbers; dates in some unit."""
     return np.asarray((column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -74,10 +75,12 @@ class RidgeDirections(TransformerMixin, BaseEstimator):
         """Learn the directions."""
         X, Y = np.asarray(X), as_numbers(y)
         h = min(self.n_components, X.shape[1])
-        ridge = RidgeCV(np.logspace(-3, 5, 17)).fit(X, Y / Y.std(axis=0).clip(1e-12), sample_weight)
+        centre = partial(np.average, axis=0, weights=sample_weight)
+        deviation = np.sqrt(centre((Y - centre(Y)) ** 2))
+        ridge = RidgeCV(np.logspace(-3, 5, 17)).fit(X, Y / deviation.clip(1e-12), sample_weight)
         B = np.reshape(ridge.coef_, (-1, X.shape[1])).T
         root = np.ones(len(X)) if sample_weight is None else np.sqrt(sample_weight)
-        centred = (X - np.average(X, axis=0, weights=root**2)) * root[:, None]
+        centred = (X - centre(X)) * root[:, None]
         r = min(h, matrix_rank(B))
         self.directions_ = B @ svd(centred @ B)[2][:r].T
         if r < h:  # what PCA finds beside it

@@ -130,7 +130,7 @@ def read_table(X: Any, y: Any, blocks: Any, response: Any, sample_weight: Any) -
         blocks={n: np.arange(s.start, s.stop) for n, s in zip(parsed.names, parsed.slices, strict=True)},
         named=blocks is not None,
         rows=kept,
-        names=None if names is None else [names[i] for i in order],
+        names=names,
     )
 
 

@@ -51,20 +51,38 @@ def fit_auto(
     start = first_pass(source, blocks)
     keys = row_keys(source, blocks, start, seed)
     found = source.reduce(SecondPlan(start.plan, SamplePlan(keys)), pass_rows(source.X, len(start.mean)))
-    loo, sample = found.loo, found.sample
-    ridges = start.choose(loo)
-    variant = variant or choose_variant(source, blocks, ridges, sample, r)
+    ridges = start.choose(found.loo)
+    variant = variant or choose_variant(source, blocks, ridges, found.sample, r)
     if variant.leading:
-        axes = LeadingAxes.of(start, wide_blocks(source, blocks), r)
-        chosen = replace(variant, leading=False)
-        inner = fit_auto(axes.source(source), axes.blocks(blocks), r, seed, n_groups, chosen)
-        known = Known(start.cross, start.response, source.encoder.labels, start.count)
-        lifted = axes.lifted(inner, start.mean, start.scale, known)
-        own = [path.axes for path in start.paths[: len(blocks)]]
-        return replace(lifted, spreads=_spreads(source, own, blocks, lifted.loadings, start.scale))
-    alpha = variant.alpha
+        return _on_leading_axes(source, blocks, start, r, seed, n_groups, replace(variant, leading=False))
     if variant.steps:
-        ridges = start.choose(loo, variant.steps)
+        ridges = start.choose(found.loo, variant.steps)
+    return _fit_ridges(source, blocks, ridges, keys, found.sample, r, n_groups, variant.alpha)
+
+
+def _on_leading_axes(
+    source: Source, blocks: Blocks, start: Start, r: int, seed: int, n_groups: int | None, variant: Variant
+) -> Solution:
+    """``fit_auto`` on the leading principal axes of wide blocks, for their columns."""
+    axes = LeadingAxes.of(start, wide_blocks(source, blocks), r)
+    inner = fit_auto(axes.source(source), axes.blocks(blocks), r, seed, n_groups, variant)
+    known = Known(start.cross, start.response, source.encoder.labels, start.count)
+    lifted = axes.lifted(inner, start.mean, start.scale, known)
+    own = [path.axes for path in start.paths[: len(blocks)]]
+    return replace(lifted, spreads=_spreads(source, own, blocks, lifted.loadings, start.scale))
+
+
+def _fit_ridges(
+    source: Source,
+    blocks: Blocks,
+    ridges: Ridges,
+    keys: RowKeys,
+    sample: RowSample,
+    r: int,
+    n_groups: int | None,
+    alpha: float | None,
+) -> Solution:
+    """``fit_auto`` from the ridges on: what bends, the parts stacked, their directions and errors."""
     rows = Residuals(ridges.blocks, ridges.joint, ridges.response)
     bends = rows.size <= ridges.count / 4
     deal, note = choose_deal(
@@ -80,19 +98,22 @@ def fit_auto(
         moments, v_moments = moments_part(
             source, ridges.blocks, ridges.joint, ridges.response, keys, r, residuals
         )
-    loadings, values, fill = [], [], []
-    for b, ridge in enumerate(ridges.blocks):
-        G = weighed(
+    stacks = [
+        weighed(
             linear[b],
             None if gradients is None else gradients[b],
             v_kernel,
             None if moments is None else moments[b],
             v_moments,
         )
-        fill.append(fill_weight(G))
-        L, found = leading_loadings(filled(G, fill[-1], ridge.axes.values), ridge, r)
-        loadings.append(L)
-        values.append(found)
+        for b in range(len(blocks))
+    ]
+    fill = [fill_weight(G) for G in stacks]
+    directions = [
+        leading_loadings(filled(G, weight, ridge.axes.values), ridge, r)
+        for G, weight, ridge in zip(stacks, fill, ridges.blocks, strict=True)
+    ]
+    loadings = [L for L, _ in directions]
     left = LeftOut(note=note)
     if deal is not None and residuals is not None:
         left = auto_left_out(
@@ -113,8 +134,21 @@ def fit_auto(
             sampled=rows.coordinates(sample.X),
             weights=sample.weights,
         )
-    q = ridges.n_responses
     spoken = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
+    q = ridges.n_responses
+    parts = {"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q}
+    return _solution(source, blocks, ridges, loadings, [values for _, values in directions], parts, left)
+
+
+def _solution(
+    source: Source,
+    blocks: Blocks,
+    ridges: Ridges,
+    loadings: list[Array],
+    values: list[Array],
+    parts: dict[str, float],
+    left: LeftOut,
+) -> Solution:
     return Solution(
         mean=ridges.mean,
         loadings=loadings,
@@ -127,7 +161,7 @@ def fit_auto(
         ridges=[ridge.ridge for ridge in ridges.blocks],
         axes=[len(ridge.axes.values) for ridge in ridges.blocks],
         known=Known(ridges.cross, ridges.response, source.encoder.labels, ridges.count),
-        parts={"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q},
+        parts=parts,
         spreads=_spreads(source, [ridge.axes for ridge in ridges.blocks], blocks, loadings, ridges.scale),
         left=left,
     )

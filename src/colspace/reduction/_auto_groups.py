@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 # share of the sample's rows that may have a copy, and of its keys that different rows may have in common, before keys no
 # longer deal rows by themselves
 _COPIES = 0.02
-_SHARED = 0.5
+_SHARED = 0.2
 
 
 def group_bytes(sizes: Sequence[int], q: int, *, second: bool) -> int:

@@ -146,17 +146,25 @@ def _json(value: Any) -> Any:
     """JSON that may stand in a script element."""
     from markupsafe import Markup
 
-    return Markup(json.dumps(_finite(value), allow_nan=False).replace("<", "\\u003c"))
+    return Markup(json.dumps(plain(value), allow_nan=False).replace("<", "\\u003c"))
 
 
-def _finite(value: Any) -> Any:
-    """For JSON, which has no NaN."""
+def plain(value: Any) -> Any:
+    """For JSON, which has no number for what does not exist and no types of numpy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.report._page import plain
+    >>> plain({"a": np.array([1.0, np.nan]), 2: np.int64(3)})
+    {'a': [1.0, None], '2': 3}
+    """
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
