@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from colspace.cli._group import colspace
-from colspace.report._advice import advise
+from colspace.report._advice import _blocks, advise
 from colspace.report._profile import column_of, profile
 
 
@@ -358,3 +358,16 @@ def test_many_columns_are_counted(tmp_path, monkeypatch):
     text = " ".join(run("w.csv").output.split())
     assert "and 10 more columns (--all shows them); of all: 50 number" in text
     assert "c49" in run("w.csv", "--all").output
+
+
+def test_blocks_are_of_two_columns_or_more():
+    assert _blocks(["g_1", "g_2", "d_1", "d_2"]) == ["g=g_*", "d=d_*"]
+    assert _blocks(["g_1", "g_2", "d_1"]) == []
+
+
+@pytest.mark.parametrize(("levels", "kept"), [(50, False), (51, True)])
+def test_many_different_words_are_kept_as_they_are(levels, kept):
+    words = pd.Series([f"w{i % levels}" for i in range(200)]).mask(np.arange(200) == 7)
+    frame = pd.DataFrame({"town": words, "a": np.arange(200) ** 0.5})
+    command = advise([profile("t.csv", frame)], {"t.csv": frame})[0].command
+    assert (command[1], "--id" in command) == ("impute", kept)
