@@ -284,3 +284,4 @@ def test_gaps_of_bins_of_unequal_size_are_counted():
     display = MissingnessDisplay.from_table(X, max_rows=2)
     assert sorted(display._sizes()) == [2, 3]
     assert display.frame()["gaps"].tolist() == [3, 1]
+    np.testing.assert_allclose(display.frame()["share"], [0.6, 0.2])
