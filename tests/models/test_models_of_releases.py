@@ -33,7 +33,9 @@ def test_an_old_model_gives_what_it_gave(release, family, tmp_path, monkeypatch)
     header = info("m.skops")
     assert header["about"]["command"] in make.FAMILIES[family][0]
     assert header["versions"]["colspace"] == release.name
-    assert load("m.skops") is not None
+    model = load("m.skops")
+    assert repr(model)  # with parameters that came since
+    assert model._repr_html_()
     make.run(make.FAMILIES[family][1], model="m.skops", out="found.csv")
     found, told = pd.read_csv("found.csv"), pd.read_csv(release / f"{family}.csv")
     assert list(found.columns) == list(told.columns)

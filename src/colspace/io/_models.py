@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from inspect import signature
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -390,6 +391,10 @@ def _thaw(value: Any) -> Any:
         matrix = getattr(sparse, value.kind)(tuple(value.arrays), shape=tuple(value.shape))
         matrix.check_format(full_check=True)  # indices that point outside would be read outside
         return matrix
+    if isinstance(value, BaseEstimator) and type(value).__module__.split(".")[0] == "colspace":
+        for name, parameter in signature(type(value)).parameters.items():
+            if parameter.default is not parameter.empty:  # parameters that came after the model
+                vars(value).setdefault(name, parameter.default)
     return value
 
 

@@ -333,7 +333,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
             self.alpha_[side],
             tuple(self.weights_[side]),
             self.profile_[side],
-            own=self.own_[side],
+            own=getattr(self, "own_", {}).get(side, 0.0),  # which models of 0.2.0 have not
         )
         raws = [base.raw(Z, basis) for base, Z in zip(bases, seen, strict=True)]
         K = kernel_of(
