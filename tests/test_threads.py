@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import colspace
 from colspace import _threads, reduce_rows
-from colspace._threads import entity_work, in_threads, one_thread, small_products
+from colspace._threads import both, entity_work, in_threads, one_thread, small_products
 from colspace.datasets import make_pairs
 from colspace.reduction import _source
 
@@ -99,6 +99,21 @@ def test_results_come_in_order_and_in_the_callers_context():
     with np.errstate(divide="call"), ThreadPoolExecutor(3) as pool:
         found = list(in_threads(pool, divided, iter(range(40))))
     assert found == [(i, (i, "call")) for i in range(40)]
+
+
+def test_two_at_once_have_a_thread_each_where_products_have_left_one():
+    def where():
+        return threading.get_ident(), np.geterr()["divide"]
+
+    here = threading.get_ident()
+    with np.errstate(divide="call"):
+        assert both(where, where) == ((here, "call"), (here, "call"))
+        with threadpool_limits(2, "blas"), one_thread():
+            (first, told), (second, also) = both(where, where)
+            with pytest.raises(ZeroDivisionError):
+                both(lambda: 1 / 0, where)
+    assert first != second == here
+    assert told == also == "call"
 
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 1000])

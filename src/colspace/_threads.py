@@ -81,6 +81,16 @@ class _Held:
 one_thread = _Held()
 
 
+def both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+    """What two functions give; the first has a thread of its own where products have left one."""
+    if one_thread.spare == 1:
+        return first(), second()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(copy_context().run, first)
+        other = second()
+        return found.result(), other
+
+
 def plain_products(function: Callable[P, T]) -> Callable[P, T]:
     """The function with one thread inside matrix products: those of blocks are too small to be shared, and waiting is not free."""
 

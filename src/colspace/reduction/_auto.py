@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._blocks import Blocks
 from .._rows import sum_parts
+from .._threads import both
 from .._validation import warn_constant
 from ..factor import eigh
 from ._auto_choice import LeadingAxes, Variant, choose_variant, wide_blocks
@@ -88,10 +89,12 @@ def _fit_ridges(
     deal, note = choose_deal(
         n_groups, group_bytes(rows.sizes, ridges.n_responses, second=bends), source, sample
     )
-    gradients, v_kernel, kernel = kernel_part(
-        sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths, keep_inverse=deal is not None
+    (gradients, v_kernel, kernel), (sums, residuals) = both(
+        lambda: kernel_part(
+            sample, ridges.blocks, ridges.joint, ridges.response, ridges.widths, keep_inverse=deal is not None
+        ),
+        lambda: parts_pass(source, ridges, rows, keys, blocks=len(blocks) > 1, second=bends, deal=deal),
     )
-    sums, residuals = parts_pass(source, ridges, rows, keys, blocks=len(blocks) > 1, second=bends, deal=deal)
     linear = linear_parts(ridges, sums, r, alpha)
     moments, v_moments = None, 0.0
     if residuals is not None and bends:
