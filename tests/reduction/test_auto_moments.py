@@ -10,12 +10,13 @@ from colspace import JointReduction
 from colspace._blocks import parse_blocks
 from colspace.datasets import make_additive, make_bilinear, make_even
 from colspace.metrics import nsee
+from colspace.reduction import _gradient
 from colspace.reduction._auto import fit_auto
 from colspace.reduction._auto_linear import learn_ridges, linear_part
 from colspace.reduction._auto_parts import Residuals, moments_part
 from colspace.reduction._auto_rows import RowKeys, RowSample, SamplePlan, standard_norms
 from colspace.reduction._auto_stack import stack
-from colspace.reduction._gradient import fit_kernel, squared_distances, tune_kernel
+from colspace.reduction._gradient import fit_kernel, one_kernel, same_kernel, squared_distances, tune_kernel
 from colspace.reduction._ridge import GRID, response_map
 from colspace.reduction._source import Source
 from colspace.reduction._span import row_span
@@ -407,3 +408,29 @@ def test_blocks_in_another_order_than_the_columns(form):
     assert turned.parts_ == pytest.approx(model.parts_)
     for name in "ab":
         np.testing.assert_allclose(turned.loadings_[name], model.loadings_[name], rtol=1e-6)
+
+
+def test_fits_of_other_numbers_of_directions_share_the_kernel_regression(monkeypatch):
+    X, y, _, _ = make_bilinear(300, 3, 1, rng=0)
+    apart = [JointReduction(h, n_groups=None).fit(X, y) for h in (1, 2)]
+    fits = []
+    monkeypatch.setattr(_gradient, "fit_kernel", lambda *a, **k: fits.append(k) or fit_kernel(*a, **k))
+    with one_kernel():
+        together = [JointReduction(h, n_groups=None).fit(X, y) for h in (1, 2)]
+    assert len(fits) == 1
+    for one, other in zip(apart, together, strict=True):
+        assert np.array_equal(one.components_, other.components_)
+
+
+def test_another_kernel_regression_is_fitted_anew():
+    rng = np.random.default_rng(0)
+    A, R, w = rng.standard_normal((30, 3)), rng.standard_normal((30, 1)), np.ones(30)
+    with one_kernel():
+        first = same_kernel(A, R, w)
+        assert same_kernel(A.copy(), R.copy(), w.copy()) is first
+        changed = [(A + 1e-9, R, w), (A, R + 1e-9, w), (A, R, 2 * w), (A[1:], R[1:], w[1:])]
+        for given in changed:
+            assert same_kernel(*given) is not same_kernel(A, R, w)
+        assert same_kernel(A, R, w).inverse is None
+        assert same_kernel(A, R, w, keep_inverse=True) is not same_kernel(A, R, w)
+    assert same_kernel(A, R, w) is not same_kernel(A, R, w)

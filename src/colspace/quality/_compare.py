@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from .._progress import track
 from .._sklearn_compat import whole
 from .._threads import small_products, table_work
+from ..reduction._gradient import one_kernel
 from ._methods import (
     default_readers,
     default_reducers,
@@ -123,7 +124,8 @@ def compare_reductions(
     found[ALL, None] = _Folds(list(few))
     base: list[float] = []
     weights: list[Any] = []  # of held-out rows
-    with track(len(splits) * (len(cases) + 1), "comparing reductions", show=progress) as advance:
+    steps = len(splits) * (len(cases) + 1)
+    with track(steps, "comparing reductions", show=progress) as advance, one_kernel():
         for train, test in splits:
             fold = _Fold(table, train, test)
             base.append(fold.nothing)

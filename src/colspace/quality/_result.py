@@ -33,7 +33,7 @@ class ReductionScore:
     reader : str
         The best reader.
     seconds : float
-        CPU seconds of one fit.
+        CPU seconds of one fit; those of joint reduction for further numbers of directions leave out what they share.
     folds : tuple of float
         Score in each fold.
     failed : str or None

@@ -21,7 +21,7 @@ from ._auto_groups import GroupParts
 from ._auto_linear import BlockPlan, BlockSums, Ridges
 from ._auto_rows import RowKeys, RowSample
 from ._auto_tiles import FOLDS, RowDeal, Whitener, folded_tiles
-from ._gradient import KernelFit, fit_kernel
+from ._gradient import KernelFit, same_kernel
 from ._ridge import ResponseMap, Ridge
 from ._source import Source
 from ._tiles import pass_rows, rows_along
@@ -47,7 +47,7 @@ def kernel_part(
     A = np.empty((len(X), ends[-1]))
     for ridge, width, block in zip(ridges, widths, blocks, strict=True):
         np.divide(ridge.axes.coordinates(X), np.sqrt(width), out=A[:, block])
-    fit = fit_kernel(A, R, w, keep_inverse=keep_inverse)
+    fit = same_kernel(A, R, w, keep_inverse=keep_inverse)
     if fit is None:
         return None, 0.0, None
     q = R.shape[1]

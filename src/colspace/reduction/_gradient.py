@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,10 @@ from ..factor import eigh
 from ..moments import mirrored
 
 Array = NDArray[np.float64]
+
+_last: ContextVar[list[tuple[Any, KernelFit | None]] | None] = ContextVar(
+    "last kernel regression", default=None
+)
 
 # bandwidths in units of the median squared distance, ridges in units of the rows
 BANDWIDTHS = (1.0, 3.0)
@@ -134,6 +141,27 @@ def fit_kernel(A: Array, R: Array, weights: Array, *, keep_inverse: bool = False
     K /= root[:, None]
     np.fill_diagonal(K, 1.0)
     return KernelFit(A, alpha, 1.0 / (factor * middle), K, error / R.shape[1], ridge, inverse)
+
+
+@contextmanager
+def one_kernel() -> Iterator[None]:
+    """Within it ``same_kernel`` keeps its last regression: fits of other numbers of directions ask for it again."""
+    token = _last.set([])
+    try:
+        yield
+    finally:
+        _last.reset(token)
+
+
+def same_kernel(A: Array, R: Array, weights: Array, *, keep_inverse: bool = False) -> KernelFit | None:
+    """``fit_kernel``, or within ``one_kernel`` what it last gave for the same rows."""
+    held = _last.get()
+    if held is None:
+        return fit_kernel(A, R, weights, keep_inverse=keep_inverse)
+    given = (A, R, weights, np.array(keep_inverse))
+    if not held or not all(np.array_equal(a, b) for a, b in zip(held[0][0], given, strict=True)):
+        held[:] = [(given, fit_kernel(A, R, weights, keep_inverse=keep_inverse))]
+    return held[0][1]
 
 
 def inverse_diagonal(inverted: Array) -> Array:
