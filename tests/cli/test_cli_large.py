@@ -13,6 +13,8 @@ from colspace.cli import _chunks
 from colspace.cli._group import colspace
 from colspace.io import _stream, load, read_table, write_table
 from colspace.io._source import open_sources
+from colspace.reduction import _gaps as reduction_gaps
+from colspace.reduction import _gaps_chunks
 
 ROWS = 900
 
@@ -146,19 +148,88 @@ def test_all_refused_columns_are_named(tables, frame):
     assert line.count("\n") == 1
     write_table(frame.assign(kind=frame["id"]), "w.parquet")
     assert "'kind', 'id'" in run("w.parquet", "-y", "y", "-o", "o.csv", code=2).stderr
-    holes = frame.copy()
-    holes.loc[[5, 800], "x2"] = np.nan
-    holes.loc[850, "x5"] = np.nan
-    holes.to_csv("holes.csv", index=False)
-    line = run("holes.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
-    assert "missing values in X in 2 column(s): 'x2' (2), 'x5' (1); fill them with colspace impute" in line
+    wild = frame.copy()
+    wild.loc[[5, 800], "x2"] = np.inf
+    wild.loc[850, "x5"] = -np.inf
+    wild.loc[3, "x1"] = np.nan
+    wild.to_csv("wild.csv", index=False)
+    line = run("wild.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
+    assert "infinite values in X in 2 column(s): 'x2' (2), 'x5' (1); fill them with colspace impute" in line
     assert not (tables / "o.csv").exists()
-    holes["x2"] = holes["x2"].fillna(-99)
-    holes.to_csv("marked.csv", index=False)
-    write_table(holes, "marked.parquet")
-    for name in ("marked.csv", "marked.parquet"):
-        line = run(name, *OPTIONS["numbers"], "--na", "-99", code=2).stderr
-        assert "'x2' (2), 'x5' (1)" in line
+    frame.assign(y=np.nan).to_csv("none.csv", index=False)
+    line = run("none.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
+    assert "no row has a value in 'y', the response; name another column as --response" in line
+
+
+@pytest.fixture(params=["early", "late"])
+def holey(request, tables, frame):
+    """Gaps in the first rows, or in the last alone, and rows without a response; -99 stands for some of the gaps."""
+    rng = np.random.default_rng(3)
+    some = frame.copy()
+    first = 0 if request.param == "early" else 700
+    for name in ("x1", "x3"):
+        rows = first + rng.choice(ROWS - first, 60, replace=False)
+        some.loc[rows, name] = np.where(rng.random(60) < 0.3, -99.0, np.nan)
+    some.loc[rng.choice(ROWS, 30, replace=False), ["y", "kind", "grade"]] = None
+    for name in ("h.csv", "h.parquet"):
+        write_table(some, tables / name)
+    return some
+
+
+@pytest.mark.usefixtures("holey")
+@pytest.mark.parametrize("table", ["h.csv", "h.parquet"])
+@pytest.mark.parametrize("moments", ["auto", "all"])
+@pytest.mark.parametrize("response", ["numbers", "words"])
+def test_gaps_are_filled_as_in_memory(tables, monkeypatch, table, moments, response):
+    options = [*OPTIONS[response], "--na", "-99", "--moments", moments, "-r", "1"]
+    whole = run(table, *options, "--json", "whole.json", "--save", "whole.skops", "-o", "whole.csv")
+    monkeypatch.setattr(_stream, "LARGE", 0)
+    monkeypatch.setattr(_stream, "_BLOCK", 4096)
+    monkeypatch.setattr(_stream, "_CELLS", 800)
+    chunks = run(table, *options, "--json", "chunks.json", "--save", "chunks.skops", "-o", "chunks.csv")
+    for told in (
+        "filled from the other columns, and count in the errors",
+        "30 rows without a response: embedded",
+    ):
+        assert told in whole.stderr
+        assert told in chunks.stderr
+    first, second = (json.loads((tables / name).read_text()) for name in ("whole.json", "chunks.json"))
+    assert first["rows"] == second["rows"] == ROWS - 30
+    assert first["quality"]["sentence"] == second["quality"]["sentence"]
+    a, b = load("whole.skops"), load("chunks.skops")
+    assert_allclose(np.abs(a.components_), np.abs(b.components_), rtol=1e-6, atol=1e-9)
+    assert_allclose(a.components_error_, b.components_error_, rtol=1e-5, atol=1e-9)
+    assert not hasattr(b.reducer_, "_stream")
+    found, expected = (read_table(name, text=["id"]) for name in ("chunks.csv", "whole.csv"))
+    assert found["id"].tolist() == expected["id"].tolist()
+    assert len(found) == ROWS
+    assert_allclose(np.abs(found.iloc[:, 1]), np.abs(expected.iloc[:, 1]), rtol=1e-6, atol=1e-9)
+    assert found.iloc[:, 2].isna().sum() == 30
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_rows_without_a_response_are_embedded_where_nothing_else_is_missing(tables, frame):
+    frame.assign(y=frame["y"].where(frame.index % 10 > 0)).to_csv("h.csv", index=False)
+    done = run("h.csv", *OPTIONS["numbers"], "--no-check", "--save", "m.skops", "-o", "o.csv")
+    assert "90 rows without a response: embedded, but no part of the fit" in done.stderr
+    found, model = read_table("o.csv", text=["id"]), load("m.skops")
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert_allclose(
+        found.iloc[:, 1:3], model.transform(frame[[f"x{i}" for i in range(6)]]), rtol=1e-7, atol=1e-9
+    )
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_large_tables_with_gaps_are_filled_by_what_a_sample_teaches(tables, holey, monkeypatch):
+    monkeypatch.setattr(_gaps_chunks, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(reduction_gaps, "SAMPLE_ROWS", 300)
+    done = run("h.csv", *OPTIONS["numbers"], "--na", "-99", "--no-check", "--save", "m.skops", "-o", "o.csv")
+    assert "filled from the other columns as 300 rows drawn at random teach, and count" in done.stderr
+    done = CliRunner().invoke(colspace, ["apply", "m.skops", "h.parquet", "--id", "id", "--out", "e.csv"])
+    assert done.exit_code == 0, done.output
+    found, expected = (read_table(name, text=["id"]) for name in ("e.csv", "o.csv"))
+    assert found["id"].tolist() == expected["id"].tolist()
+    assert_allclose(found.iloc[:, 1:3], expected.iloc[:, 1:3], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -165,7 +165,7 @@ def embed_large(model: Any, rows: Rows, target: str) -> int | None:
     sources = open_sources(rows.tables[0])
     check_encoding(sources, rows.encoding)
     stream = open_stream(sources, rows.marks, rows.encoding)
-    if stream is None or takes_gaps(model) or any(indicators_among(wanted, stream.names)):
+    if stream is None or any(indicators_among(wanted, stream.names)):
         return None
     if _numbers(model, wanted) != wanted:  # words, which chunks of numbers do not have
         return None

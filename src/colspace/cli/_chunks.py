@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..io._stream import Stream, numbers, odd_cells, words
 from ._check import MOST_ROWS
-from ._table import Choice, Parts, embedding_names, gaps_found, not_numbers
+from ._gaps import takes_gaps
+from ._table import Choice, Parts, embedding_names, gaps_found, no_response, not_numbers, rows_note
 
 _REMEDY = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
 _PIECE = 10_000  # rows that are embedded at once, where nothing is read with them
@@ -51,33 +52,44 @@ class _Sample:
         return whole
 
 
+class GapsError(Exception):
+    """A row has gaps, and they are to be filled."""
+
+
 class _Gaps:
-    """Cells that no reduction takes, counted over chunks."""
+    """Cells that are gaps or not finite, counted over chunks; ``taken``: gaps are filled."""
 
-    def __init__(self, choice: Choice) -> None:
-        self.choice = choice
+    def __init__(self, choice: Choice, *, taken: bool) -> None:
+        self.choice, self.taken = choice, taken
         self.missing, self.infinite = np.zeros(len(choice.features)), np.zeros(len(choice.features))
-        self.lost = np.zeros(len(choice.responses))
 
-    def found(self, X: NDArray[np.float64], y: Any) -> bool:
-        """Count those of a chunk; whether there are any so far."""
+    def refused(self, X: NDArray[np.float64]) -> bool:
+        """Count those of a chunk; whether there are any so far that no reduction takes."""
         if not np.isfinite(X.sum()):
             self.missing += np.isnan(X).sum(axis=0)
             self.infinite += np.isinf(X).sum(axis=0)
-        self.lost += y.isna().sum().to_numpy()
-        return bool(self.missing.any() or self.infinite.any() or self.lost.any())
+        return bool(self.infinite.any() or (self.missing.any() and not self.taken))
 
     def refuse(self) -> None:
-        """Name all columns that have some."""
-        features = self.choice.features
-        for word, names, counts, where, remedy in (
-            ("missing", self.choice.responses, self.lost, "in the response", "drop those rows first"),
-            ("missing", features, self.missing, "in X", _REMEDY),
-            ("infinite", features, self.infinite, "in X", _REMEDY),
-        ):
-            found = {name: int(n) for name, n in zip(names, counts, strict=True) if n}
-            if found:
-                raise ValueError(gaps_found(word, found, where, remedy))
+        """Name all columns that have some which no reduction takes."""
+        for word, counts in (("missing", self.missing), ("infinite", self.infinite)):
+            found = {name: int(n) for name, n in zip(self.choice.features, counts, strict=True) if n}
+            if found and not (self.taken and word == "missing"):
+                raise ValueError(gaps_found(word, found, "in X", _REMEDY))
+
+
+@dataclass
+class _Read:
+    """What a pass over the rows keeps: a sample, counts of gaps, rows read, and rows without a response."""
+
+    sample: _Sample
+    gaps: _Gaps
+    read: int = 0
+    lost: int = 0
+
+    def notes(self) -> list[str]:
+        """What to say of rows that were left out."""
+        return [text for text in [rows_note(self.lost)] if text]
 
 
 @dataclass(frozen=True)
@@ -104,28 +116,53 @@ class Streamed:
         kinds |= dict.fromkeys(self.choice.responses, "text" if self.worded else "number")
         return kinds | dict.fromkeys(self.choice.ids, "text")
 
-    def fit(self, estimator: Any, advance: Callable[[int], None]) -> Parts:
-        """Fit in as few passes over the file as the estimator allows; a sample of the rows."""
+    def fit(self, estimator: Any, advance: Callable[[int], None]) -> tuple[Any, Parts, list[str]]:
+        """Fit in as few passes over the file as the estimator allows: the model, a sample of the rows, and notes.
+
+        The model is the estimator, or where columns have gaps one that fills them first.
+        """
+        from ._gaps import adopted, filled, gaps_told, holey
+
+        rows = _Read(_Sample(self.seed), _Gaps(self.choice, taken=False))
+        try:
+            kept = self._fit_plain(estimator, self._pairs(rows, advance))
+            if kept is not None and not rows.lost:
+                self.kept.append(kept)
+            return estimator, self._parts(rows), rows.notes()
+        except GapsError:
+            advance(-rows.read)
+            estimator._forget_stream()
+        rows = _Read(_Sample(self.seed), _Gaps(self.choice, taken=True))
+        model = adopted(holey(estimator, self.seed).fit(self._pairs(rows, advance)), estimator)
+        parts = self._parts(rows)
+        counts = rows.gaps.missing
+        told = gaps_told(int(counts.sum()), int(np.count_nonzero(counts)), drawn=rows.sample.rows)
+        return model, replace(parts, X=filled(model, parts.X)), [told, *rows.notes()]
+
+    def _fit_plain(self, estimator: Any, pairs: Iterator[tuple[Any, Any]]) -> tuple[Any, Any] | None:
+        """Fit on rows without gaps; features and responses, where they are kept."""
         from ..reduction._joint_options import check_options
         from ..reduction._spool import kept_rows
 
-        sample = _Sample(self.seed)
-        if (self.worded or estimator.response == "labels") and not _passes_again(estimator):
-            classes = self._classes()
-            for X, y in self._pairs(sample, advance):
-                estimator.partial_fit(X, y, classes=classes)
-        elif _passes_again(estimator):
+        if _passes_again(estimator):
             estimator._validate_params()
             check_options(estimator)
-            rows = kept_rows(estimator, self._pairs(sample, advance))
+            rows = kept_rows(estimator, pairs)
             estimator._fit_table(*rows)
-            self.kept.append(rows[:2])
+            return rows[:2]
+        if self.worded or estimator.response == "labels":
+            classes = self._classes()
+            for X, y in pairs:
+                estimator.partial_fit(X, y, classes=classes)
         else:
-            estimator.fit(self._pairs(sample, advance))
-        frame = sample.taken()
+            estimator.fit(pairs)
+        return None
+
+    def _parts(self, rows: _Read) -> Parts:
+        frame = rows.sample.taken()
         responses = frame[self.choice.responses]
         y = responses.iloc[:, 0] if len(self.choice.responses) == 1 else responses
-        return Parts(frame[self.choice.features], y, frame[[]], responses, rows=sample.rows)
+        return Parts(frame[self.choice.features], y, frame[[]], responses, rows=rows.sample.rows)
 
     def _classes(self) -> list[Any]:
         """All labels, from a pass over the response."""
@@ -134,20 +171,31 @@ class Streamed:
             found |= set(self._responses(table).iloc[:, 0].dropna().unique().tolist())
         return sorted(found)
 
-    def _pairs(self, sample: _Sample, advance: Callable[[int], None]) -> Iterator[tuple[Any, Any]]:
-        """Features and responses of every chunk; refuses gaps when all of them are counted."""
+    def _pairs(self, rows: _Read, advance: Callable[[int], None]) -> Iterator[tuple[Any, Any]]:
+        """Features and responses of the rows of every chunk that have a response; refuses when all that is wrong is counted."""
         import pandas as pd
 
-        gaps = _Gaps(self.choice)
+        gaps = rows.gaps
         for table in self._checked([*self.choice.features, *self.choice.responses]):
             advance(table.num_rows)
+            rows.read += table.num_rows
             X, y = numbers(table, self.choice.features, self.stream.marks), self._responses(table)
-            if gaps.found(X, y):
+            there = y.notna().to_numpy().all(axis=1)
+            if not there.all():
+                rows.lost += int(np.count_nonzero(~there))
+                X, y = X[there], y[there].reset_index(drop=True)
+            refused = gaps.refused(X)
+            if gaps.missing.any() and not gaps.taken:
+                raise GapsError
+            if refused:
                 continue  # count the rest
             frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
-            sample.add(frame, y)
-            yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
+            rows.sample.add(frame, y)
+            if len(frame):
+                yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
         gaps.refuse()
+        if rows.lost == rows.read:
+            raise ValueError(no_response(self.choice.responses))
 
     def _responses(self, table: Any) -> Any:
         import pandas as pd
@@ -204,7 +252,7 @@ class Streamed:
         """Ids, embedding and responses of every chunk."""
         import pandas as pd
 
-        choice, gaps = self.choice, _Gaps(self.choice)
+        choice, gaps = self.choice, _Gaps(self.choice, taken=takes_gaps(estimator))
         names = embedding_names(estimator, [*choice.ids, *choice.responses])
         if self.kept:
             yield from self._embedding_of_kept(estimator, names, advance)
@@ -212,7 +260,7 @@ class Streamed:
         for table in self._checked([*choice.ids, *choice.features, *choice.responses]):
             advance(table.num_rows)
             X, y = numbers(table, choice.features, self.stream.marks), self._responses(table)
-            if gaps.found(X, y):
+            if gaps.refused(X):
                 continue
             frame = pd.DataFrame(X, columns=choice.features, copy=False)
             Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)

@@ -11,19 +11,25 @@ if TYPE_CHECKING:
 _ERRORS = ("components_error_", "loadings_error_", "expected_error_", "errors_note_")
 
 
-def fit_filled(estimator: Any, parts: Parts, seed: int) -> tuple[Any, Parts]:
-    """Fit a reduction on columns with gaps: what fills and embeds new rows, and the parts with their gaps filled.
-
-    The estimator ends fitted on the filled columns, with errors that know of the gaps.
-    """
+def holey(estimator: Any, seed: int) -> Any:
+    """A model that fills gaps before it reduces."""
     from ..copula import CopulaImputer
     from ..reduction import HoleyReduction
 
-    model = HoleyReduction(CopulaImputer(nonlinear="gaps", random_state=seed), estimator, random_state=seed)
-    model.fit(parts.X, parts.y)
+    return HoleyReduction(CopulaImputer(nonlinear="gaps", random_state=seed), estimator, random_state=seed)
+
+
+def adopted(model: Any, estimator: Any) -> Any:
+    """The fitted model with the estimator as its reducer, which knows what that learned, with errors that know of the gaps."""
     vars(estimator).update(vars(model.reducer_))
     vars(estimator).update({name: getattr(model, name) for name in _ERRORS if hasattr(estimator, name)})
     model.reducer_ = estimator
+    return model
+
+
+def fit_filled(estimator: Any, parts: Parts, seed: int) -> tuple[Any, Parts]:
+    """Fit a reduction on columns with gaps: what fills and embeds new rows, and the parts with their gaps filled."""
+    model = adopted(holey(estimator, seed).fit(parts.X, parts.y), estimator)
     return model, replace(parts, X=filled(model, parts.X))
 
 
@@ -40,7 +46,13 @@ def gaps_note(X: Any) -> str:
     ''
     """
     counts = X.isna().sum()
-    total, columns = int(counts.sum()), int((counts > 0).sum())
+    return gaps_told(int(counts.sum()), int((counts > 0).sum()))
+
+
+def gaps_told(total: int, columns: int, drawn: int = 0) -> str:
+    """``gaps_note`` from counts; ``drawn``: rows of a table of which a sample tells how to fill."""
+    from ..reduction._gaps_chunks import SAMPLE_ROWS
+
     if not total:
         return ""
     of = (
@@ -48,7 +60,8 @@ def gaps_note(X: Any) -> str:
         if total == 1
         else f"{total:,} gaps in {columns:,} column{'s' * (columns > 1)} are"
     )
-    return f"{of} filled from the other columns, and count in the errors of the directions"
+    sample = f" as {SAMPLE_ROWS:,} rows drawn at random teach," if drawn > SAMPLE_ROWS else ","
+    return f"{of} filled from the other columns{sample} and count in the errors of the directions"
 
 
 def takes_gaps(model: Any) -> bool:

@@ -41,7 +41,7 @@ class Task:
         with warnings_on_stderr("Note"):
             stream = None if rank_test else self._stream(estimator)
         if stream is not None:
-            return estimator, *self._fit_stream(stream, estimator, out, seed)
+            return self._fit_stream(stream, estimator, out, seed)
         from ..io import write_table
         from ._join import read_tables
         from ._table import rows_note, split_table
@@ -126,7 +126,7 @@ class Task:
 
     def _fit_stream(
         self, stream: Any, estimator: Any, out: str | None, seed: int
-    ) -> tuple[Parts, Joined, Any, list[str]]:
+    ) -> tuple[Any, Parts, Joined, Any, list[str]]:
         from ..io._stream import write_chunks
         from ._chunks import Streamed, is_worded
         from ._join import Joined, Table, table_names
@@ -134,12 +134,14 @@ class Task:
         choice = self._choose(list(stream.names))
         data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
         with warnings_on_stderr("Warning") as notes, step("reading and fitting", stream.rows) as advance:
-            parts = data.fit(estimator, advance)
+            model, parts, told = data.fit(estimator, advance)
+        for text in told:
+            note(text)
         if out is not None:
-            with step("writing", parts.n_rows) as advance:
-                write_chunks(data.embedding(estimator, advance), out)
+            with step("writing", stream.rows) as advance:
+                write_chunks(data.embedding(model, advance), out)
         only = Table(table_names(self.tables)[0], self.tables[0], None)
-        return parts, Joined(None, (only,), ()), None, notes
+        return model, parts, Joined(None, (only,), ()), None, [*told, *notes]
 
 
 def _in_chunks(estimator: Any) -> bool:

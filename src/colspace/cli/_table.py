@@ -39,9 +39,7 @@ class Parts:
         if kept.all():
             return self
         if not kept.any():
-            names = ", ".join(map(repr, self.responses))
-            msg = f"no row has a value in {names}, the response; name another column as --response"
-            raise ValueError(msg)
+            raise ValueError(no_response(list(self.responses)))
         return replace(
             self, X=self.X[kept], y=self.y[kept], ids=self.ids[kept], responses=self.responses[kept]
         )
@@ -93,6 +91,11 @@ def choose_columns(
         found = parse_blocks({**blocks, "drop": "*"} if drop_rest else blocks, len(rest), rest)
         rest = [rest[c] for c in sorted(int(c) for columns in found.columns for c in columns)]
     return Choice(rest, list(responses), list(ids))
+
+
+def no_response(names: Sequence[str]) -> str:
+    """What to say where no row can be learned from."""
+    return f"no row has a value in {', '.join(map(repr, names))}, the response; name another column as --response"
 
 
 def rows_note(count: int) -> str:

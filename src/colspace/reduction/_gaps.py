@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._containers import as_table
 from .._random import generator
-from .._rows import is_dask
+from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
 from .._validation import ConstantColumnWarning
+from ._gaps_chunks import ERROR_ROWS, SAMPLE_ROWS, HoleyRows, fit_parts
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
 from ._summary import LinearSummary
@@ -102,11 +103,14 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or DataFrame of numbers, NaN where missing
-        y : what the reducer takes, without gaps
+        X : array or DataFrame of numbers, NaN where missing, or an iterator of chunks (X, y) or (X, y, weights)
+            Of chunks the imputer learns from 30,000 rows drawn at random, and the rows are kept on disk.
+        y : what the reducer takes, without gaps; None with an iterator
         sample_weight : array (n,), optional
             Given to imputer and reducer.
         """
+        if is_chunk_iterator(X):
+            return self._fit_chunks(X, y, sample_weight)
         gaps = self._check(X, reset=True)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         weights = weights_of(sample_weight)
@@ -119,20 +123,40 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         self.missing_share_ = float(np.mean(gaps))
         self._copy()
         if not self.errors_note_ and gaps.any():
-            self._add_refits(X, y, sample_weight)
+            self._add_refits(X, y, sample_weight, self._refilled(X, sample_weight, X))
         return self
 
-    def _check(self, X: Any, *, reset: bool) -> NDArray[np.bool_]:
+    def _fit_chunks(self, chunks: Any, y: Any, sample_weight: Any) -> Self:
+        if y is not None or sample_weight is not None:
+            msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
+            raise TypeError(msg)
+        rows = HoleyRows.of(chunks, lambda X, first: self._check(X, reset=first, least=1))
+        self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
+        self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
+        sample = rows.sample(SAMPLE_ROWS, self.random_state)
+        fit_parts(self.imputer_, self.reducer_, rows, sample, filled_by)
+        self.missing_share_ = rows.gaps / rows.X.size
+        self._copy()
+        if not self.errors_note_ and rows.gaps:
+            learned, _, weights = rows.some(sample)
+            X, y, w = rows.some(rows.sample(ERROR_ROWS, self.random_state))
+            self._add_refits(X, y, w, self._refilled(learned, weights, X))
+        return self
+
+    def _check(self, X: Any, *, reset: bool, least: int | None = None) -> NDArray[np.bool_]:
         """Where X has gaps; sets or checks its names and width."""
         if is_dask(X):
-            msg = "HoleyReduction fills tables in memory, but got a Dask collection; load it (X.compute())"
+            msg = (
+                "HoleyReduction fills tables in memory, but got a Dask collection; load it (X.compute()), or fit an iterator "
+                "of chunks (X, y)"
+            )
             raise TypeError(msg)
         table = as_table(X)
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is finite may not be
             values = check_array(
                 table.values,
                 ensure_all_finite="allow-nan",
-                ensure_min_samples=2 if reset else 1,
+                ensure_min_samples=least or (2 if reset else 1),
                 estimator=self,
                 input_name="X",
             )
@@ -153,8 +177,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         self.expected_error_: Any = getattr(self.reducer_, "expected_error_", None)
         self.errors_note_ = getattr(self.reducer_, "errors_note_", "the reducer gives no errors")
 
-    def _add_refits(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Add the imputer's own variance to the reducer's errors."""
+    def _add_refits(self, X: Any, y: Any, sample_weight: Any, refilled: Iterator[Any]) -> None:
+        """Add the imputer's own variance to the reducer's errors, by rows X as other imputers fill them."""
         model = clone(self.reducer_)
         if "n_groups" in model.get_params():
             model.set_params(n_groups=None)
@@ -166,7 +190,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said of the filled table already
             try:
-                for table in self._refilled(X, sample_weight):
+                for table in refilled:
                     fitted = model.fit(table, y, **weights_of(sample_weight))
                     theirs = np.split(np.asarray(fitted.components_, dtype=np.float64), len(blocks))
                     for (name, columns), L, M in zip(blocks.items(), mine, theirs, strict=True):
@@ -199,15 +223,15 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
             }
         self.expected_error_ = joined if isinstance(self.expected_error_, dict) else joined[""]
 
-    def _refilled(self, X: Any, sample_weight: Any) -> Iterator[Any]:
-        """The table as imputers fill it that were fitted without a group of the rows."""
-        n = X.shape[0]
+    def _refilled(self, learned: Any, sample_weight: Any, X: Any) -> Iterator[Any]:
+        """The table X as imputers fill it that were fitted without a group of the rows that the imputer learned from."""
+        n = learned.shape[0]
         k = min(self.n_refits, n)
         group = generator(self.random_state).permutation(n) % k
         for i in range(k):
             rows = np.flatnonzero(group != i)
             some = None if sample_weight is None else np.asarray(sample_weight)[rows]
-            yield filled_by(refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some)), X)
+            yield filled_by(refitted(self.imputer_, _safe_indexing(learned, rows), weights_of(some)), X)
 
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""

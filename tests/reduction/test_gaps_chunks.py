@@ -1,0 +1,120 @@
+"""HoleyReduction on chunks of rows."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+
+from colspace import HoleyReduction, JointReduction
+from colspace.metrics import nsee
+from colspace.reduction import _gaps
+
+NAMES = [f"c{j}" for j in range(5)]
+
+
+def table(n=600, share=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5)) @ (np.eye(5) + 0.4 * rng.standard_normal((5, 5)))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.standard_normal(n)
+    X[rng.random(X.shape) < share] = np.nan
+    return X, y
+
+
+def chunks(X, *others, size=170):
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        yield X[rows], *(other[rows] for other in others)
+
+
+KINDS = {
+    "arrays": lambda X: X,
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "single": lambda X: X.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_give_what_the_whole_table_gives(kind, weighted):
+    X, y = table()
+    others = (y, 1.0 + np.arange(len(y)) % 3) if weighted else (y,)
+    whole = KINDS[kind](X)
+    expected = HoleyReduction(random_state=0).fit(whole, *others)
+    found = HoleyReduction(random_state=0).fit(chunks(whole, *others))
+    assert found.components_.dtype == expected.components_.dtype
+    for name in ("components_", "components_error_", "missing_share_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-6, atol=1e-9)
+    assert found.expected_error_ == pytest.approx(expected.expected_error_, rel=1e-6)
+    np.testing.assert_allclose(found.transform(whole), expected.transform(whole), rtol=1e-6, atol=1e-6)
+    names = None if kind in ("arrays", "single") else NAMES
+    assert (
+        getattr(found, "feature_names_in_", None) is None
+        if names is None
+        else list(found.feature_names_in_) == names
+    )
+
+
+@pytest.mark.parametrize("response", ["numbers", "words"])
+def test_published_moments_and_labels(response):
+    X, y = table()
+    y = y if response == "numbers" else np.where(y > 0.5, "high", "low")
+    model = HoleyReduction(reducer=JointReduction(1, moments="all"), random_state=0)
+    expected = model.fit(X, y).components_
+    np.testing.assert_allclose(model.fit(chunks(X, y)).components_, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_chunks_without_gaps_are_reduced_as_they_are():
+    X, y = table(share=0.0)
+    found = HoleyReduction(random_state=0).fit(chunks(X, y))
+    assert np.array_equal(found.components_, JointReduction().fit(X, y).components_)
+    assert found.missing_share_ == 0.0
+
+
+def test_a_sample_of_the_rows_teaches_how_to_fill(monkeypatch):
+    X, y = table(4000, 0.2)
+    whole = HoleyReduction(random_state=0).fit(X, y)
+    sizes = []
+    fit = _gaps.fit_parts
+    monkeypatch.setattr(_gaps, "SAMPLE_ROWS", 800)
+    monkeypatch.setattr(
+        _gaps, "fit_parts", lambda *a: (sizes.append((len(a[3]), len(np.unique(a[3])))), fit(*a))
+    )
+    found = HoleyReduction(random_state=0).fit(chunks(X, y))
+    assert sizes == [(800, 800)]
+    assert found.reducer_.n_groups_ == whole.reducer_.n_groups_
+    assert 0 < nsee(found.loadings_, whole.loadings_) < 0.1
+    assert 0.9 < found.expected_error_["x"] / whole.expected_error_["x"] < 2  # the imputer knows less
+
+
+def test_errors_know_how_little_the_imputer_has_seen(monkeypatch):
+    """Spread of the directions over tables, against the errors that each table tells: within a third."""
+    monkeypatch.setattr(_gaps, "SAMPLE_ROWS", 300)
+    found, errors = [], []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((1500, 4)) @ (np.eye(4) + 0.5)
+        y = X.sum(axis=1) + 0.5 * rng.standard_normal(1500)
+        X[rng.random(X.shape) < 0.25] = np.nan
+        model = HoleyReduction(reducer=JointReduction(1), random_state=0).fit(chunks(X, y))
+        found.append(model.components_[0] * np.sign(model.components_[0].sum()))
+        errors.append(model.components_error_[0])
+    assert 0.67 < np.mean(errors) / np.std(found, axis=0).mean() < 1.5
+
+
+def test_bad_chunks():
+    X, y = table(40)
+    with pytest.raises(TypeError, match=r"call fit\(chunks\) alone"):
+        HoleyReduction().fit(chunks(X, y), y)
+    with pytest.raises(TypeError, match="must yield pairs"):
+        HoleyReduction().fit(iter([X]))
+    with pytest.raises(ValueError, match="no rows"):
+        HoleyReduction().fit(iter([]))
+    with pytest.raises(ValueError, match="infinity"):
+        HoleyReduction().fit(iter([(X, y), (np.full((2, 5), np.inf), y[:2])]))
+    with pytest.raises(ValueError, match="5 features"):
+        HoleyReduction().fit(iter([(X, y), (X[:, :4], y)]))
+    with pytest.raises(TypeError, match="reduced by JointReduction alone, but reducer is PCA"):
+        HoleyReduction(SimpleImputer(), PCA(1)).fit(chunks(X, y))
