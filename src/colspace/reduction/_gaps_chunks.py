@@ -53,8 +53,10 @@ class HoleyRows:
 
     def some(self, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
         """A table of some rows, with their responses and weights."""
+        size = chunk_rows(self.X)  # more at once would map the file
+        X = np.concatenate([self.X[rows[i : i + size]] for i in range(0, len(rows), size)])
         return (
-            self.table(np.asarray(self.X[rows])),
+            self.table(np.asarray(X)),
             self.y[rows],
             None if self.weights is None else self.weights[rows],
         )
