@@ -221,8 +221,8 @@ def test_rows_without_a_response_are_embedded_where_nothing_else_is_missing(tabl
 
 @pytest.mark.usefixtures("small_chunks")
 def test_large_tables_with_gaps_are_filled_by_what_a_sample_teaches(tables, holey, monkeypatch):
-    monkeypatch.setattr(_gaps_chunks, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(reduction_gaps, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_gaps_chunks, "LEARNED", 300)
+    monkeypatch.setattr(reduction_gaps, "LEARNED", 300)
     done = run("h.csv", *OPTIONS["numbers"], "--na", "-99", "--no-check", "--save", "m.skops", "-o", "o.csv")
     assert "filled from the other columns as 300 rows drawn at random teach, and count" in done.stderr
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "h.parquet", "--id", "id", "--out", "e.csv"])

@@ -73,35 +73,58 @@ def test_chunks_without_gaps_are_reduced_as_they_are():
     assert found.missing_share_ == 0.0
 
 
-def test_a_sample_of_the_rows_teaches_how_to_fill(monkeypatch):
+@pytest.mark.parametrize("pieces", [False, True])
+def test_a_sample_of_the_rows_teaches_how_to_fill(monkeypatch, pieces):
     X, y = table(4000, 0.2)
     whole = HoleyReduction(random_state=0).fit(X, y)
-    sizes = []
-    fit = _gaps.fit_parts
-    monkeypatch.setattr(_gaps, "SAMPLE_ROWS", 800)
+    seen = []
+    fit = HoleyReduction._fit_imputer
+    monkeypatch.setattr(_gaps, "LEARNED", 800)
     monkeypatch.setattr(
-        _gaps, "fit_parts", lambda *a: (sizes.append((len(a[3]), len(np.unique(a[3])))), fit(*a))
+        HoleyReduction, "_fit_imputer", lambda self, X, w: (seen.append(np.asarray(X)), fit(self, X, w))
     )
-    found = HoleyReduction(random_state=0).fit(chunks(X, y))
-    assert sizes == [(800, 800)]
+    model = HoleyReduction(random_state=0)
+    found = model.fit(chunks(X, y)) if pieces else model.fit(X, y)
+    rows = {row.tobytes() for row in X}
+    assert seen[0].shape == (800, 5)
+    assert len({row.tobytes() for row in seen[0]} & rows) == 800
     assert found.reducer_.n_groups_ == whole.reducer_.n_groups_
+    assert found.missing_share_ == whole.missing_share_
     assert 0 < nsee(found.loadings_, whole.loadings_) < 0.1
     assert 0.9 < found.expected_error_["x"] / whole.expected_error_["x"] < 2  # the imputer knows less
 
 
-def test_errors_know_how_little_the_imputer_has_seen(monkeypatch):
+@pytest.mark.parametrize(("learned", "refitted"), [(300, 300), (1500, 300)])
+def test_errors_know_what_the_imputer_has_seen(monkeypatch, learned, refitted):
     """Spread of the directions over tables, against the errors that each table tells: within a third."""
-    monkeypatch.setattr(_gaps, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_gaps, "LEARNED", learned)
+    monkeypatch.setattr(_gaps, "REFITTED", refitted)
     found, errors = [], []
     for seed in range(24):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((1500, 4)) @ (np.eye(4) + 0.5)
         y = X.sum(axis=1) + 0.5 * rng.standard_normal(1500)
         X[rng.random(X.shape) < 0.25] = np.nan
-        model = HoleyReduction(reducer=JointReduction(1), random_state=0).fit(chunks(X, y))
+        model = HoleyReduction(reducer=JointReduction(1), random_state=0).fit(X, y)
         found.append(model.components_[0] * np.sign(model.components_[0].sum()))
         errors.append(model.components_error_[0])
     assert 0.67 < np.mean(errors) / np.std(found, axis=0).mean() < 1.5
+
+
+def test_the_imputers_variance_is_scaled_to_the_rows_that_it_has_seen(monkeypatch):
+    X, y = table(900, 0.2)
+    few = HoleyReduction(random_state=0).fit(X, y)
+    monkeypatch.setattr(_gaps, "REFITTED", 300)
+    sizes, fit = [], _gaps.refitted
+    monkeypatch.setattr(_gaps, "refitted", lambda i, rows, w: sizes.append(len(rows)) or fit(i, rows, w))
+    variances, spread = [], _gaps.left_out_variance
+    monkeypatch.setattr(_gaps, "left_out_variance", lambda f: variances.append(spread(f)) or variances[-1])
+    model = HoleyReduction(random_state=0).fit(X, y)
+    assert sizes == [240] * 5
+    np.testing.assert_allclose(
+        model.components_error_**2, model.reducer_.components_error_**2 + variances[0].T / 3, rtol=1e-9
+    )
+    assert np.array_equal(model.components_, few.components_)
 
 
 def test_bad_chunks():

@@ -136,7 +136,7 @@ class Streamed:
         model = adopted(holey(estimator, self.seed).fit(self._pairs(rows, advance)), estimator)
         parts = self._parts(rows)
         counts = rows.gaps.missing
-        told = gaps_told(int(counts.sum()), int(np.count_nonzero(counts)), drawn=rows.sample.rows)
+        told = gaps_told(int(counts.sum()), int(np.count_nonzero(counts)), rows.sample.rows)
         return model, replace(parts, X=filled(model, parts.X)), [told, *rows.notes()]
 
     def _fit_plain(self, estimator: Any, pairs: Iterator[tuple[Any, Any]]) -> tuple[Any, Any] | None:

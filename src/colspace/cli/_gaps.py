@@ -46,12 +46,12 @@ def gaps_note(X: Any) -> str:
     ''
     """
     counts = X.isna().sum()
-    return gaps_told(int(counts.sum()), int((counts > 0).sum()))
+    return gaps_told(int(counts.sum()), int((counts > 0).sum()), len(X))
 
 
-def gaps_told(total: int, columns: int, drawn: int = 0) -> str:
-    """``gaps_note`` from counts; ``drawn``: rows of a table of which a sample tells how to fill."""
-    from ..reduction._gaps_chunks import SAMPLE_ROWS
+def gaps_told(total: int, columns: int, rows: int) -> str:
+    """``gaps_note`` from counts; of many rows a sample tells how to fill."""
+    from ..reduction._gaps_chunks import LEARNED
 
     if not total:
         return ""
@@ -60,7 +60,7 @@ def gaps_told(total: int, columns: int, drawn: int = 0) -> str:
         if total == 1
         else f"{total:,} gaps in {columns:,} column{'s' * (columns > 1)} are"
     )
-    sample = f" as {SAMPLE_ROWS:,} rows drawn at random teach," if drawn > SAMPLE_ROWS else ","
+    sample = f" as {LEARNED:,} rows drawn at random teach," if rows > LEARNED else ","
     return f"{of} filled from the other columns{sample} and count in the errors of the directions"
 
 

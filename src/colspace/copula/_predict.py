@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,11 @@ from ._row_laws import joint_laws, latent_variance, row_distance, row_laws, tail
 from ._solved import remembered
 from ._tails import StudentLaw, log_steepness
 from ._truncated import log_mass
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_HOLEY = 0.5  # share of rows with gaps up to which others are not solved
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,31 @@ def dense(X: Any) -> Array:
     return out
 
 
+def of_holey_rows(observed: Callable[[Any], Array]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Of a table of which half of the rows have no gaps, ask a function about the others alone; ``observed(X)`` is what those rows have."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
+            X: Any = args[0]
+            rows = None if hasattr(X, "tocoo") else np.flatnonzero(np.isnan(X).any(axis=1))
+            if rows is None or len(rows) > _HOLEY * len(X) or not len(X):
+                return function(*args, **kwargs)
+            rows = rows if len(rows) else np.zeros(1, dtype=np.intp)
+            found: Any = function(X[rows], *args[1:], **kwargs)  # type: ignore[arg-type]
+            tables = [found] if isinstance(found, np.ndarray) else found
+            whole: Any = [observed(X) for _ in tables]
+            for table, part in zip(whole, tables, strict=True):
+                table[rows] = part
+            return cast(T, whole[0] if tables is not found else type(found)(whole))
+
+        return chosen
+
+    return decorate
+
+
 @plain_products
+@of_holey_rows(dense)
 def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) -> Array:
     """Every gap filled by g(E z), or by E[g(z)]."""
     out = dense(X)
@@ -215,6 +245,7 @@ def interval_ends(gap: Gaps, model: CopulaModel, level: float) -> tuple[Array, A
 
 
 @plain_products
+@of_holey_rows(dense)
 def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[Array, Array]:
     """Lower and upper ends; an observed cell is its own interval."""
     lower, upper = dense(X), dense(X)
@@ -235,6 +266,7 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
 
 
 @plain_products
+@of_holey_rows(lambda X: np.ones(X.shape))
 def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     """Probability that a gap's value is within d (levels of a stepped column) of its imputation; 1 where observed.
 
@@ -262,6 +294,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
 
 
 @plain_products
+@of_holey_rows(lambda X: np.full(X.shape, np.nan))
 def reliabilities(X: Any, model: CopulaModel) -> Array:
     """Stepped columns: probability of the imputed level. Others: (||D||^2 - D_ij^2) / (||Xh||^2 - Xh_ij^2).
 
@@ -301,6 +334,7 @@ def reliabilities(X: Any, model: CopulaModel) -> Array:
 
 
 @plain_products
+@of_holey_rows(lambda X: np.full(X.shape, np.nan))
 def explained(X: Any, model: CopulaModel) -> Array:
     """1 - Var[z | observed], comparable over all kinds of columns; NaN where observed.
 
@@ -314,6 +348,7 @@ def explained(X: Any, model: CopulaModel) -> Array:
 
 
 @plain_products
+@of_holey_rows(dense)
 def draws(X: Any, model: CopulaModel, n_samples: int, rng: np.random.Generator, *, clip: bool) -> list[Array]:
     """Tables whose gaps are drawn from their joint law given the row; loadings, noise and the place of z once for each table.
 

@@ -19,9 +19,10 @@ from .._random import generator
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
 from .._validation import ConstantColumnWarning
-from ._gaps_chunks import ERROR_ROWS, SAMPLE_ROWS, HoleyRows, fit_parts
+from ._gaps_chunks import LEARNED, REFITTED, HoleyRows, chunk_reducer, drawn_rows
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
+from ._spool import kept_rows
 from ._summary import LinearSummary
 
 Array = NDArray[np.float64]
@@ -38,7 +39,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
 
     the directions :math:`\theta_{-k}` being turned and scaled to those of the filled table. What gaps cost is in U
     already: a variance between draws of the gaps would count it again. Forests of a CopulaImputer are grown once, for the
-    filled table: the K fits are of the copula alone, with as many factors and as much of the full correlation.
+    filled table: the K fits are of the copula alone, with as many factors and as much of the full correlation. Of more than
+    100,000 rows the imputer learns from so many, drawn at random; its K fits are of at most 30,000, and V is scaled to those of the first.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array or DataFrame of numbers, NaN where missing, or an iterator of chunks (X, y) or (X, y, weights)
-            Of chunks the imputer learns from 30,000 rows drawn at random, and the rows are kept on disk.
+            The rows of chunks are kept on disk.
         y : what the reducer takes, without gaps; None with an iterator
         sample_weight : array (n,), optional
             Given to imputer and reducer.
@@ -114,33 +116,40 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         gaps = self._check(X, reset=True)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
         weights = weights_of(sample_weight)
-        self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
+        learned = [X, y, sample_weight]
+        if len(gaps) > LEARNED:
+            rows = drawn_rows(len(gaps), LEARNED, self.random_state)
+            learned = [None if a is None else _safe_indexing(a, rows) for a in learned]
+        self._fit_imputer(learned[0], learned[2])
         self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
+        self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
+        self._finish(float(np.mean(gaps)), *learned)
+        return self
+
+    def _fit_imputer(self, X: Any, weights: Any) -> None:
+        self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstantColumnWarning)  # the reducer says so, too
-            self.imputer_.fit(X, **weights)
-        self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
-        self.missing_share_ = float(np.mean(gaps))
+            self.imputer_.fit(X, **weights_of(weights))
+
+    def _finish(self, share: float, X: Any, y: Any, weights: Any) -> None:
+        """What the parts have learned, and errors of both: X are the rows that the imputer has seen."""
+        self.missing_share_ = share
         self._copy()
-        if not self.errors_note_ and gaps.any():
-            self._add_refits(X, y, sample_weight, self._refilled(X, sample_weight, X))
-        return self
+        if not self.errors_note_ and share:
+            self._add_refits(X, y, weights)
 
     def _fit_chunks(self, chunks: Any, y: Any, sample_weight: Any) -> Self:
         if y is not None or sample_weight is not None:
             msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
             raise TypeError(msg)
+        self.reducer_ = chunk_reducer(JointReduction() if self.reducer is None else clone(self.reducer))
         rows = HoleyRows.of(chunks, lambda X, first: self._check(X, reset=first, least=1))
-        self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
-        self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
-        sample = rows.sample(SAMPLE_ROWS, self.random_state)
-        fit_parts(self.imputer_, self.reducer_, rows, sample, filled_by)
-        self.missing_share_ = rows.gaps / rows.X.size
-        self._copy()
-        if not self.errors_note_ and rows.gaps:
-            learned, _, weights = rows.some(sample)
-            X, y, w = rows.some(rows.sample(ERROR_ROWS, self.random_state))
-            self._add_refits(X, y, w, self._refilled(learned, weights, X))
+        learned = rows.some(drawn_rows(len(rows.X), LEARNED, self.random_state))
+        self._fit_imputer(learned[0], learned[2])
+        filled = rows.filled(lambda table: filled_by(self.imputer_, table))
+        self.reducer_._fit_table(*kept_rows(self.reducer_, filled))
+        self._finish(rows.gaps / rows.X.size, *learned)
         return self
 
     def _check(self, X: Any, *, reset: bool, least: int | None = None) -> NDArray[np.bool_]:
@@ -177,8 +186,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         self.expected_error_: Any = getattr(self.reducer_, "expected_error_", None)
         self.errors_note_ = getattr(self.reducer_, "errors_note_", "the reducer gives no errors")
 
-    def _add_refits(self, X: Any, y: Any, sample_weight: Any, refilled: Iterator[Any]) -> None:
-        """Add the imputer's own variance to the reducer's errors, by rows X as other imputers fill them."""
+    def _add_refits(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add the imputer's own variance to the reducer's errors, by the rows X that it has seen."""
         model = clone(self.reducer_)
         if "n_groups" in model.get_params():
             model.set_params(n_groups=None)
@@ -190,7 +199,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said of the filled table already
             try:
-                for table in refilled:
+                for table in self._refilled(X, sample_weight):
                     fitted = model.fit(table, y, **weights_of(sample_weight))
                     theirs = np.split(np.asarray(fitted.components_, dtype=np.float64), len(blocks))
                     for (name, columns), L, M in zip(blocks.items(), mine, theirs, strict=True):
@@ -210,10 +219,10 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
             self.expected_error_ if isinstance(self.expected_error_, dict) else {"": self.expected_error_}
         )
         joined = {}
-        r = mine[0].shape[0]
+        r, fewer = mine[0].shape[0], min(1.0, REFITTED / X.shape[0])  # variances go with one over the rows
         for b, (name, columns) in enumerate(blocks.items()):
-            error[b * r : (b + 1) * r, columns] += left_out_variance(moved[name]).T
-            more = float(left_out_variance(outside[name]).sum()) / r
+            error[b * r : (b + 1) * r, columns] += fewer * left_out_variance(moved[name]).T
+            more = fewer * float(left_out_variance(outside[name]).sum()) / r
             joined[name] = widened(float(expected[name]), more, 1.0 - r / len(columns))
         self.components_error_ = np.sqrt(error).astype(self.components_.dtype)
         if hasattr(self, "loadings_error_"):
@@ -223,15 +232,16 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
             }
         self.expected_error_ = joined if isinstance(self.expected_error_, dict) else joined[""]
 
-    def _refilled(self, learned: Any, sample_weight: Any, X: Any) -> Iterator[Any]:
-        """The table X as imputers fill it that were fitted without a group of the rows that the imputer learned from."""
-        n = learned.shape[0]
+    def _refilled(self, X: Any, sample_weight: Any) -> Iterator[Any]:
+        """The table as imputers fill it that were fitted without a group of the rows, at most ``REFITTED`` in all."""
+        n = X.shape[0]
         k = min(self.n_refits, n)
-        group = generator(self.random_state).permutation(n) % k
+        order = generator(self.random_state).permutation(n)
+        group = np.where(order < REFITTED, order % k, -1)
         for i in range(k):
-            rows = np.flatnonzero(group != i)
+            rows = np.flatnonzero((group != i) & (group >= 0))
             some = None if sample_weight is None else np.asarray(sample_weight)[rows]
-            yield filled_by(refitted(self.imputer_, _safe_indexing(learned, rows), weights_of(some)), X)
+            yield filled_by(refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some)), X)
 
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +10,20 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from .._containers import as_table
 from .._random import generator
 from .._rows import chunk_rows
-from .._validation import ConstantColumnWarning
 from ._joint import JointReduction
 from ._joint_options import check_options
-from ._spool import kept_rows, spool
+from ._spool import spool
 
-#: Rows that the imputer learns from, at most.
-SAMPLE_ROWS = 30_000
-#: Rows whose directions tell how much the imputer's own error moves them, at most.
-ERROR_ROWS = 100_000
+#: Rows that the imputer learns from, and those of its fits without a group of them, at most.
+LEARNED, REFITTED = 100_000, 30_000
+
+
+def drawn_rows(n: int, most: int, random_state: Any) -> NDArray[np.intp]:
+    """All of n rows, or so many drawn at random, in order."""
+    return np.arange(n) if n <= most else np.sort(generator(random_state).choice(n, most, replace=False))
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,10 @@ class HoleyRows:
 
         def checked(X: Any, is_first: bool) -> Any:
             nonlocal gaps, first
-            if not hasattr(X, "shape") or not hasattr(X, "__array__"):
-                X = np.asarray(X)
-            if is_first:
-                first = X
+            first = X if is_first else first
             gaps += int(np.count_nonzero(check(X, is_first)))
-            return np.asarray(X, dtype=np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+            values = as_table(X).values
+            return values if values.dtype == np.float32 else values.astype(np.float64, copy=False)
 
         X, y, weights = spool(chunks, checked)
         return cls(X, y, weights, gaps, table_like(first))
@@ -60,11 +60,6 @@ class HoleyRows:
             self.y[rows],
             None if self.weights is None else self.weights[rows],
         )
-
-    def sample(self, most: int, random_state: Any) -> NDArray[np.intp]:
-        """All rows, or so many drawn at random."""
-        n = len(self.X)
-        return np.arange(n) if n <= most else np.sort(generator(random_state).choice(n, most, replace=False))
 
     def filled(self, fill: Callable[[Any], Any]) -> Iterator[tuple[Any, ...]]:
         """Chunks without gaps; rows that have none stay as they are."""
@@ -88,10 +83,8 @@ def table_like(first: Any) -> Callable[[NDArray[Any]], Any]:
     return lambda X: nw.from_numpy(X, schema=names, backend=backend).to_native()
 
 
-def fit_parts(
-    imputer: Any, reducer: Any, rows: HoleyRows, sample: NDArray[np.intp], fill: Callable[[Any, Any], Any]
-) -> None:
-    """Fit the imputer to the sample and the reducer to all rows as it fills them with ``fill(imputer, table)``."""
+def chunk_reducer(reducer: Any) -> JointReduction:
+    """The reducer, if it takes rows from disk."""
     if not isinstance(reducer, JointReduction):
         msg = (
             f"chunks of rows are reduced by JointReduction alone, but reducer is {type(reducer).__name__}; give the table "
@@ -100,9 +93,4 @@ def fit_parts(
         raise TypeError(msg)
     reducer._validate_params()
     check_options(reducer)
-    X, _, weights = rows.some(sample)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConstantColumnWarning)  # the reducer says so, too
-        imputer.fit(X, **({} if weights is None else {"sample_weight": weights}))
-    reducer._forget_stream()
-    reducer._fit_table(*kept_rows(reducer, rows.filled(lambda table: fill(imputer, table))))
+    return reducer
