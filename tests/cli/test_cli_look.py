@@ -214,6 +214,26 @@ def test_a_table_without_gaps_is_reduced_as_it_is(odd):
     assert CliRunner().invoke(colspace, [*reduce, "--no-check"]).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("names", "kinds", "response"),
+    [
+        (["plan", "age", "size", "churn"], "wnnw", "churn"),
+        (["plan", "age", "size", "left"], "wnnw", "left"),
+        (["plan", "age", "size", "weight"], "wnnn", "plan"),
+        (["age", "SalePrice", "size", "weight"], "nnnn", "SalePrice"),
+        (["age", "is_fraud", "size", "plan"], "nwnw", "is_fraud"),
+        (["price", "TARGET", "size", "plan"], "nnnw", "TARGET"),
+        (["age", "priced", "size", "weight"], "nnnn", "weight"),
+    ],
+)
+def test_which_column_looks_like_a_response(names, kinds, response):
+    rng = np.random.default_rng(0)
+    columns = [rng.choice(["a", "b"], 60) if k == "w" else rng.normal(size=60) for k in kinds]
+    pd.DataFrame(dict(zip(names, columns, strict=True))).to_csv("t.csv", index=False)
+    reduce = next(command for command in advised("t.csv") if command[0] == "reduce")
+    assert reduce[3] == response
+
+
 def test_where_nothing_fits_it_says_what_would(odd):
     odd[["price", "bought"]].to_csv("few.csv", index=False)
     assert "no command fits as it is: reduce takes a response and" in run("few.csv").output

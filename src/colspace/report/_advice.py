@@ -13,7 +13,12 @@ from ._profile import FEW, Column, Profile
 
 FILLED = "filled.csv"
 _MANY = 50  # different words that a filled table may cost little
-_NAMES = ("y", "target", "label", "labels", "class", "outcome", "response")
+# what responses are called, the surest first, as a word within a name
+_NAMES = (
+    *("y", "target", "label", "labels", "outcome", "response", "class"),
+    *("diagnosis", "survived", "churn", "fraud", "default", "species", "price", "sales", "income", "quality"),
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PREFIX = re.compile(r"^(.+?)[_.:-]")
 
 
@@ -112,13 +117,20 @@ def _worded(table: Profile) -> set[str]:
 
 
 def _response(table: Profile) -> Column | None:
-    """The column that looks like a response: by its name, else the first of words that recur, else the last that could be one."""
+    """The column that looks like a response: by its name, else the last where it has levels, else the first of words that recur, else the last."""
     fit = [
         c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words") and not c.gaps
     ]
-    named = [c for c in fit if c.name.lower() in _NAMES]
+    named = sorted((c for c in fit if _called(c.name) < len(_NAMES)), key=lambda c: _called(c.name))
+    last = [c for c in fit[-1:] if c.kind in ("levels", "yes/no")]
     worded = [c for c in fit if c.kind in ("levels", "yes/no") and c.name in _worded(table)]
-    return next(iter([*named, *worded]), fit[-1] if len(fit) > 1 else None)
+    return next(iter([*named, *last, *worded]), fit[-1] if len(fit) > 1 else None)
+
+
+def _called(name: str) -> int:
+    """Where the surest word of a name stands among those of responses."""
+    words = {word.lower() for word in _WORD.findall(name)}
+    return next((i for i, known in enumerate(_NAMES) if known in words), len(_NAMES))
 
 
 def _blocks(names: Sequence[str]) -> list[str]:
