@@ -1,5 +1,7 @@
 """Rows without gaps are not solved, and everything else is as if they were."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -78,3 +80,21 @@ def test_sparse_tables_are_asked_as_they_are(fitted):
     rows = sparse.coo_array((X[~np.isnan(X)], np.nonzero(~np.isnan(X))), X.shape).tocsr()
     found = _predict.impute(rows, model._point, clip=True)
     np.testing.assert_allclose(found, _predict.impute(X, model._point, clip=True), rtol=1e-9, atol=1e-12)
+
+
+def test_cells_of_a_column_are_gathered(fitted, monkeypatch):
+    model, X = fitted
+    for size in (1, 7, 1 << 16):
+        monkeypatch.setattr(_predict, "_TOGETHER", size)
+        blocks = [X[a : a + 50] for a in range(0, 400, 50)]
+        alone = [(gap, 50 * i) for i, part in enumerate(blocks) for gap in _predict.gaps(part, model._point)]
+        cells = [replace(gap, rows=gap.rows + start) for gap, start in alone]
+        found = list(_predict.gathered(iter(cells)))
+        assert len(found) == (6 if size == 1 << 16 else len(found))
+        assert len(found) < len(cells) or size == 1
+        told = np.full((3, *X.shape), np.nan)
+        for gap in found:
+            told[:, gap.rows, gap.column] = gap.rows, gap.mean, gap.sd
+        assert np.array_equal(np.isnan(told[0]), ~np.isnan(X))
+        for gap in cells:
+            assert np.array_equal(told[:, gap.rows, gap.column], [gap.rows, gap.mean, gap.sd])

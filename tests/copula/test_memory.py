@@ -117,7 +117,7 @@ def test_passes_over_packed_blocks_are_those_over_blocks():
 
 def test_a_fit_holds_twice_its_table_and_what_a_few_blocks_need():
     X = make_copula(60_000, 12, 2, rng=0).X
-    blocks = 13e6
+    blocks = 14e6
     model = CopulaImputer(2, correlation="factors", nonlinear=False, random_state=0)
     tracemalloc.start()
     try:

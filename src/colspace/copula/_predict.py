@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
@@ -36,6 +36,7 @@ from ._truncated import log_mass
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_TOGETHER = 1 << 12  # cells of a column that are filled at once
 _HOLEY = 0.5  # share of rows with gaps up to which others are not solved
 
 
@@ -67,6 +68,26 @@ class Gaps:
 def gaps(X: Any, model: CopulaModel, *, spread: bool = True) -> Iterator[Gaps]:
     """Missing cells, column by column, corrected where columns bend; ``spread=False`` leaves ``sd`` empty."""
     return (plain_gaps if model.curved is None else model.curved.gaps)(X, model, spread=spread)
+
+
+def gathered(cells: Iterable[Gaps]) -> Iterator[Gaps]:
+    """Cells of many blocks of rows, many of a column together; those with a law as they come."""
+    found: dict[int, list[Gaps]] = {}
+    for gap in cells:
+        if gap.law is not None:
+            yield gap
+            continue
+        parts = found.setdefault(gap.column, [])
+        parts.append(gap)
+        if sum(len(part.rows) for part in parts) >= _TOGETHER:
+            yield joined(found.pop(gap.column))
+    yield from map(joined, found.values())
+
+
+def joined(parts: Sequence[Gaps]) -> Gaps:
+    """Cells of one column as one."""
+    rows, mean, sd = (np.concatenate([getattr(p, name) for p in parts]) for name in ("rows", "mean", "sd"))
+    return replace(parts[0], rows=rows, mean=mean, sd=sd)
 
 
 @dataclass(frozen=True)
@@ -180,10 +201,9 @@ def of_holey_rows(observed: Callable[[Any], Array]) -> Callable[[Callable[P, T]]
         @wraps(function)
         def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
             X: Any = args[0]
-            rows = None if hasattr(X, "tocoo") else np.flatnonzero(np.isnan(X).any(axis=1))
-            if rows is None or len(rows) > _HOLEY * len(X) or not len(X):
+            if hasattr(X, "tocoo") or not len(X) or not np.mean(holey := np.isnan(X).any(axis=1)) <= _HOLEY:
                 return function(*args, **kwargs)
-            rows = rows if len(rows) else np.zeros(1, dtype=np.intp)
+            rows = np.flatnonzero(holey) if holey.any() else np.zeros(1, dtype=np.intp)
             found: Any = function(X[rows], *args[1:], **kwargs)  # type: ignore[arg-type]
             tables = [found] if isinstance(found, np.ndarray) else found
             whole: Any = [observed(X) for _ in tables]
@@ -206,7 +226,7 @@ def impute(X: Any, model: CopulaModel, *, clip: bool, expected: bool = False) ->
         block.write(out, ladders.every, ladders.values(block.mean[ladders.every]))
 
     cells = gaps(X, model) if expected else gaps_beside(X, model, levels, spread=False)
-    for gap in cells:
+    for gap in gathered(cells):
         column = model.columns[gap.column]
         limits = column.limits if clip else None
         x = column.values(gap.mean)
@@ -257,7 +277,7 @@ def intervals(X: Any, model: CopulaModel, level: float, *, clip: bool) -> tuple[
         block.write(lower, on, ladders.values(mean - reach))
         block.write(upper, on, ladders.values(mean + reach))
 
-    for gap in gaps_beside(X, model, levels):
+    for gap in gathered(gaps_beside(X, model, levels)):
         column = model.columns[gap.column]
         ends = column.values(np.concatenate(interval_ends(gap, model, level))).reshape(2, -1)
         for table, x in zip((lower, upper), ends, strict=True):
@@ -273,7 +293,7 @@ def within(X: Any, model: CopulaModel, d: float, *, bound: bool) -> Array:
     ``bound``: 1 - Var[z] / d_j^2 of Theorem 4 instead of the probability under the model.
     """
     out = np.ones(X.shape)
-    for gap in gaps(X, model):
+    for gap in gathered(gaps(X, model)):
         column = model.columns[gap.column]
         if column.kind in STEPPED:
             edges, level = column.edges, np.searchsorted(column.z, gap.mean, side="left")
