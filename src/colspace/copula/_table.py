@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -193,7 +194,7 @@ def decode_table(filled: Any, X: Any, layout: Layout, encoded: Any = None) -> An
     columns = []
     for j in np.flatnonzero(missing.any(axis=0)):
         where = np.flatnonzero(missing[:, j])
-        columns.append(scatter(source.data[:, int(j)], where, new[where, j], layout.codecs[j]))
+        columns.append(scatter(source.columns[j], where, new[where, j], layout.codecs[j]))
     return source.data.clone().with_columns(*columns).to_native()
 
 
@@ -247,10 +248,17 @@ class _Source:
         """A narwhals series, or an array: of Python objects, of an ndarray, or (empty) of a sparse matrix."""
         if self.container == "sparse":
             return np.empty(0, self.data.dtype)
-        column = self.data[:, j]
-        if self.container != "numpy" and getattr(column.to_native(), "dtype", None) == object:
+        if self.container == "numpy":
+            return self.data[:, j]
+        column = self.columns[j]
+        if getattr(column.to_native(), "dtype", None) == object:
             return np.asarray(column.to_native(), dtype=object)
         return column
+
+    @cached_property
+    def columns(self) -> list[Any]:
+        """Of a frame, all at once: to find one by its place takes as long as there are columns."""
+        return list(self.data.iter_columns())
 
 
 def _float_frame(source: _Source, layout: Layout) -> Array | None:

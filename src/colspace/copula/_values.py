@@ -23,6 +23,7 @@ _LARGEST = 1e305  # of a value that goes on beyond those seen, so that differenc
 _FARTHEST = 1e100  # latent value, whose square is finite
 _TINY = float(np.finfo(float).tiny)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_AT_ONCE = 1 << 14  # values at nodes of cells
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
@@ -207,14 +208,20 @@ class Column:
         """E[g(z)] under N(mean, sd^2), or a ``law`` of that size: exact for levels, by Gauss-Hermite nodes otherwise."""
         if self.kind in STEPPED:
             return self.probabilities(mean, sd) @ self.levels
-        nodes, weights = _NODES, _WEIGHTS
+        nodes: NDArray[Any] = _NODES
+        weights = _WEIGHTS
         if law is not None:
             nodes = law.nodes
             weights = np.full(len(nodes), 1.0 / len(nodes))
-        out = np.zeros(len(mean))
-        for node, weight in zip(nodes, weights, strict=True):
-            x = self.values(mean + node * sd)
-            out += weight * (x if clip is None else np.clip(x, *clip))
+        nodes = nodes.reshape(len(nodes), -1)  # of every cell, or of all
+        out = np.empty(len(mean))
+        size = max(1, _AT_ONCE // len(nodes))
+        for start in range(0, len(mean), size):
+            some = slice(start, start + size)
+            own = nodes if nodes.shape[1] == 1 else nodes[:, some]
+            z = mean[some] + own * sd[some]
+            x = self.values(z.ravel()).reshape(z.shape)
+            out[some] = weights @ (x if clip is None else np.clip(x, *clip))
         return out
 
 
