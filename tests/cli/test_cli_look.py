@@ -226,7 +226,8 @@ def test_a_table_without_gaps_is_reduced_as_it_is(odd):
         (["age", "priced", "size", "weight"], "nnnn", "weight"),
     ],
 )
-def test_which_column_looks_like_a_response(names, kinds, response):
+def test_which_column_looks_like_a_response(names, kinds, response, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     columns = [rng.choice(["a", "b"], 60) if k == "w" else rng.normal(size=60) for k in kinds]
     pd.DataFrame(dict(zip(names, columns, strict=True))).to_csv("t.csv", index=False)
