@@ -1,5 +1,6 @@
 """Threads over chunks of rows, and one inside products of small matrices."""
 
+import importlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -213,3 +214,25 @@ def test_small_fits_have_one_thread_in_products(model, data, monkeypatch):
         model.fit(*data)
         assert {1} in seen
         assert threads() == {2}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("model", "room"),
+    [
+        (colspace.JointReduction(moments="all"), "_groups"),
+        (colspace.SteinReduction(1, score_model="gaussian"), "_stein_groups"),
+    ],
+    ids=["joint", "stein"],
+)
+def test_chunks_of_a_stream_have_one_thread_in_products(model, room, monkeypatch):
+    """Whoever makes the chunks meanwhile has the others."""
+    module = importlib.import_module(f"colspace.reduction.{room}")
+    seen, whole = [], module.reduce_groups
+    monkeypatch.setattr(module, "reduce_groups", lambda *a, **k: (seen.append(threads()), whole(*a, **k))[1])
+    X, y = tall()
+    with threadpool_limits(2, "blas"):
+        model.partial_fit(X[:5000], y[:5000])
+        model.partial_fit(X[5000:], y[5000:])
+        assert threads() == {2}
+    assert seen == [{1}, {1}]

@@ -22,6 +22,7 @@ from .._blocks import Blocks
 from .._overflow import overflow_error
 from .._response import check_varies
 from .._rows import CHUNK_BYTES, workspace
+from .._threads import small_products, table_work
 from ..moments import TripleMoments, TriplePlan, all_finite
 from ._source import Source
 
@@ -289,6 +290,7 @@ def grouped_sums(
     return GroupSums(groups.total, groups.parts)
 
 
+@small_products(lambda source, *rest: table_work(None, source.X))
 def stream_sums(source: Source, plan: TriplePlan, n_groups: int | None) -> GroupSums:
     """The sums of one chunk of a stream, and those of groups of its rows."""
     k, note = choose_groups(n_groups, triple_bytes(plan, source.encoder.n_responses), None)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._overflow import overflow_error
 from .._rows import is_dask
+from .._threads import small_products, table_work
 from ..moments import all_finite
 from ._groups import GroupSums, choose_groups, reduce_groups, triple_bytes
 from ._jackknife import LeftOut, leave_out
@@ -44,6 +45,7 @@ def stein_groups(plan: GaussianPlan | ScorePlan, n_groups: int | None, rows: int
 _SCORE = "errors come with score_model='gaussian' alone: other scores look at all rows at once"
 
 
+@small_products(table_work)
 def grouped_stein(
     plan: GaussianPlan | ScorePlan, X: Any, y: Any, weights: Any, labels: Any, k: int, note: str
 ) -> GroupSums:
