@@ -381,7 +381,7 @@ def test_scores_are_scikit_learns():
         (["odd.csv", "-y", "rare", "--drop", "s*"], "class b has one row"),
         (
             ["gaps.csv", "-y", "digit"],
-            "missing values in X in 1 column(s): 'p1' (1); fill them in with 'colspace impute'",
+            "missing values in X in 1 column(s): 'p1' (1); fill them with colspace impute, drop",
         ),
         (["gaps.csv", "-y", "digit", "-c", "p1"], "in --covariates in 1 column(s): 'p1' (1)"),
         (["negative.csv", "-y", "digit"], "--free"),

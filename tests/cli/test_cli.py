@@ -249,7 +249,9 @@ def test_reduce_infinite_cells_are_counted_in_one_line(files):
     table.loc[7, "d_0"] = -np.inf
     table.to_csv(files / "gap.csv", index=False)
     result = run("reduce", files / "gap.csv", "-y", "y", code=2)
-    assert result.stderr.startswith("Error: infinite values in X in 2 column(s): 'g_1' (3), 'd_0' (1); fill")
+    assert result.stderr.startswith(
+        "Error: infinite values in X in 2 column(s): 'g_1' (3), 'd_0' (1); give --na inf"
+    )
     assert len(result.stderr.strip().splitlines()) == 1
     run("reduce", files / "gap.csv", "-y", "y", "--drop", "g_1", "--drop", "d_[0-1]")
 

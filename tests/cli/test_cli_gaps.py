@@ -81,6 +81,7 @@ def test_infinite_cells_of_new_rows_are_refused(table):
     table.iloc[120:].assign(a=np.inf).to_csv("new.csv", index=False)
     told = run("apply", "m.skops", "new.csv", "--id", "who", "--out", "n.csv", code=2).stderr
     assert "infinite values in X in 1 column(s): 'a' (30)" in told
+    assert "--drop" not in told  # which apply has not
 
 
 def test_pages_of_the_fit_and_of_the_saved_model(table):

@@ -407,7 +407,10 @@ def test_draws_of_words(files, frame):
             "'size' cannot be 'count': its values are words",
         ),
         (["t.csv", "-o", "f.csv", "-k", "*=id"], "all 9 columns are ids or free text"),
-        (["inf.csv", "-o", "f.csv", *USUAL], "column 'a' contains infinity"),
+        (
+            ["inf.csv", "-o", "f.csv", *USUAL],
+            "column 'a' contains infinity; values must be finite. Give --na inf",
+        ),
         (["void.csv", "-o", "f.csv", *USUAL], "1 column(s) without an observed value: 'a'"),
         (["void.csv", "-o", "f.csv", *USUAL], "Leave them out with --drop"),
         (["twice.csv", "-o", "f.csv", *USUAL], "column names that stand twice: 'a'"),

@@ -154,7 +154,7 @@ def test_all_refused_columns_are_named(tables, frame):
     wild.loc[3, "x1"] = np.nan
     wild.to_csv("wild.csv", index=False)
     line = run("wild.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr
-    assert "infinite values in X in 2 column(s): 'x2' (2), 'x5' (1); fill them with colspace impute" in line
+    assert "infinite values in X in 2 column(s): 'x2' (2), 'x5' (1); give --na inf or --na -inf" in line
     assert not (tables / "o.csv").exists()
     frame.assign(y=np.nan).to_csv("none.csv", index=False)
     line = run("none.csv", *OPTIONS["numbers"], "-o", "o.csv", code=2).stderr

@@ -25,6 +25,7 @@ def run(*arguments, code=0):
         ([3, 3, None], "constant"),
         ([True, False, None], "yes/no"),
         ([5, 9], "whole"),
+        ([5, 9, np.inf, 5, 9], "infinite"),
         ([7, 8, 9, 10], "whole"),
         (["no", "yes", "no"], "yes/no"),
         ([0, 1, 1, 0], "yes/no"),
@@ -233,6 +234,21 @@ def test_which_column_looks_like_a_response(names, kinds, response, tmp_path, mo
     pd.DataFrame(dict(zip(names, columns, strict=True))).to_csv("t.csv", index=False)
     reduce = next(command for command in advised("t.csv") if command[0] == "reduce")
     assert reduce[3] == response
+
+
+def test_columns_with_infinite_cells_are_left_out_of_what_is_proposed(odd):
+    height, n = odd["Größe (cm)"].to_numpy(), len(odd)
+    table = pd.DataFrame({"end": height[::-1] + 1, "weight": odd["weight"], "height": height})
+    table.loc[:5, "end"] = np.inf
+    table.assign(code=np.resize([0, 1], n)).to_csv("endless.csv", index=False)
+    assert "infinite cells: 'end'; give --na inf or --na -inf" in run("endless.csv").output
+    for command in advised("endless.csv"):
+        assert command[command.index("--drop") + 1] == "end"
+        done = CliRunner().invoke(colspace, command)
+        assert done.exit_code == 0, done.output
+    for command in advised("endless.csv", "--na", "inf"):
+        assert "--drop" not in command
+        assert CliRunner().invoke(colspace, command).exit_code == 0
 
 
 def test_where_nothing_fits_it_says_what_would(odd):

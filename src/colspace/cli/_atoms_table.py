@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._table import refuse_gaps, text_columns
+from ._table import LEAVE, refuse_gaps, text_columns
 
 _MOST_CLASSES = 100
 
@@ -72,11 +72,7 @@ def make_task(
         msg = "no columns are left for the atoms beside those of --label, --covariates, --id and --drop"
         raise ValueError(msg)
     _refuse_text(frame[rest])
-    refuse_gaps(
-        frame[rest],
-        "in X",
-        "fill them in with 'colspace impute', drop those rows, or leave the columns out with --drop",
-    )
+    refuse_gaps(frame[rest], "in X", LEAVE)
     return Task(frame, label, y, [], rest, numbers, categories, list(ids))
 
 
@@ -133,8 +129,7 @@ def _covariates(frame: Any, chosen: Sequence[str]) -> tuple[list[str], list[str]
                 f"covariate {name!r}: {gaps} empty cells are a level of their own, 'missing'", stacklevel=3
             )
         categories.append(name)
-    remedy = "fill them in with 'colspace impute', drop those rows, or leave the covariates out"
-    refuse_gaps(frame[numbers], "in --covariates", remedy)
+    refuse_gaps(frame[numbers], "in --covariates", "drop those rows, or leave the covariates out")
     return numbers, categories
 
 

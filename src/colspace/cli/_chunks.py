@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from ..io._stream import Stream, numbers, odd_cells, words
 from ._check import MOST_ROWS
 from ._gaps import takes_gaps
-from ._table import Choice, Parts, embedding_names, gaps_found, no_response, not_numbers, rows_note
+from ._table import (
+    LEAVE,
+    LEAVE_ROWS,
+    Choice,
+    Parts,
+    embedding_names,
+    gaps_found,
+    no_response,
+    not_numbers,
+    rows_note,
+)
 
-_REMEDY = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
 _PIECE = 10_000  # rows that are embedded at once, where nothing is read with them
 
 
@@ -75,7 +84,8 @@ class _Gaps:
         for word, counts in (("missing", self.missing), ("infinite", self.infinite)):
             found = {name: int(n) for name, n in zip(self.choice.features, counts, strict=True) if n}
             if found and not (self.taken and word == "missing"):
-                raise ValueError(gaps_found(word, found, "in X", _REMEDY))
+                leave = LEAVE if self.choice.responses else LEAVE_ROWS
+                raise ValueError(gaps_found(word, found, "in X", leave))
 
 
 @dataclass

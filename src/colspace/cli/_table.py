@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+#: What else can be done about cells that cannot be used, where columns may be left out and where a model needs all of them.
+LEAVE = "drop those rows, or leave the columns out with --drop"
+LEAVE_ROWS = "or drop those rows"
+_FIRST = {
+    "missing": "fill them with colspace impute",
+    "infinite": "give --na inf or --na -inf if they stand for gaps",
+}
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -115,7 +123,7 @@ def split_table(frame: Any, choice: Choice) -> Parts:
     X, words = with_indicators(frame[choice.features])
     responses = frame[choice.responses]
     y = responses.iloc[:, 0] if len(choice.responses) == 1 else responses
-    refuse_gaps(responses, "in the response", "drop those rows first", missing=False)
+    refuse_gaps(responses, "in the response", LEAVE_ROWS, missing=False)
     refuse_unfit(X, gaps=True, fitted=False)
     return Parts(X, y, frame[choice.ids], responses, words=words)
 
@@ -124,8 +132,7 @@ def refuse_unfit(X: Any, *, gaps: bool = False, fitted: bool = True) -> None:
     """Refuse columns that a reduction (that is ``fitted``, or else is to be) cannot take; ``gaps``: it can take gaps."""
     if bad := text_columns(X):
         raise ValueError(not_numbers(bad, fitted=fitted))
-    remedy = "fill them with colspace impute, drop those rows, or leave the columns out with --drop"
-    refuse_gaps(X, "in X", remedy, missing=not gaps)
+    refuse_gaps(X, "in X", LEAVE_ROWS if fitted else LEAVE, missing=not gaps)
 
 
 def text_columns(X: Any) -> dict[str, str]:
@@ -162,7 +169,7 @@ def not_numbers(examples: Mapping[str, str], *, fitted: bool) -> str:
     )
 
 
-def refuse_gaps(columns: Any, where: str, remedy: str, *, missing: bool = True) -> None:
+def refuse_gaps(columns: Any, where: str, leave: str, *, missing: bool = True) -> None:
     """Refuse missing and infinite values; all columns that have some are named."""
     import numpy as np
 
@@ -171,10 +178,17 @@ def refuse_gaps(columns: Any, where: str, remedy: str, *, missing: bool = True) 
     for word, gaps in (*kinds, ("infinite", infinite.sum())):
         found = {str(name): int(count) for name, count in gaps.items() if count}
         if found:
-            raise ValueError(gaps_found(word, found, where, remedy))
+            raise ValueError(gaps_found(word, found, where, leave))
 
 
-def gaps_found(word: str, found: dict[str, int], where: str, remedy: str) -> str:
-    """What to say of columns with gaps, all of them."""
+def gaps_found(word: str, found: Mapping[str, int], where: str, leave: str) -> str:
+    """What to say of columns with missing or infinite cells, all of them; ``leave``: what else than to fill them.
+
+    Examples
+    --------
+    >>> from colspace.cli._table import LEAVE_ROWS, gaps_found
+    >>> gaps_found("missing", {"end": 3}, "in X", LEAVE_ROWS)
+    "missing values in X in 1 column(s): 'end' (3); fill them with colspace impute, or drop those rows"
+    """
     shown = ", ".join(f"{name!r} ({count})" for name, count in found.items())
-    return f"{word} values {where} in {len(found)} column(s): {shown}; {remedy}"
+    return f"{word} values {where} in {len(found)} column(s): {shown}; {_FIRST[word]}, {leave}"

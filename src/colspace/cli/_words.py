@@ -41,6 +41,10 @@ _PHRASES = (
     ("(or None)", "(or none)"),
     ("instead of None", "instead of none"),
     ("or a tuple of them", "or several with commas"),
+    (
+        "Correct it, or make it NaN if it is missing",
+        "Give --na inf or --na -inf if it stands for a gap",
+    ),
     ("Drop them to silence this", "Leave them out with --drop to silence this"),
 )
 _DROPPED = (

@@ -26,6 +26,7 @@ _NOTHING = (
 _ODD = (
     ("constant", "one value only", ""),
     ("empty", "no cell at all", ""),
+    ("infinite", "infinite cells", "; give --na inf or --na -inf if they stand for gaps"),
     ("number?", "numbers with signs, which are taken as text", "; write them plainly, as in 1234.5"),
     ("date?", "dates that are taken as text", "; write them as in 2024-01-31"),
     ("mixed", "numbers and some text", "; name the text with --na if it stands for a gap"),

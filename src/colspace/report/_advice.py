@@ -58,7 +58,7 @@ def _table_advice(table: Profile) -> list[Advice]:
         command = ["colspace", "impute", table.path, "--out", FILLED]
         command += _each("--id", [*table.of("id", "text", "number?", "date?"), *many])
         command += _each("--kinds", [f"{name}=nominal" for name in table.of("mixed")])
-        command += _each("--drop", table.of("empty"))
+        command += _each("--drop", table.of("empty", "infinite"))
         share = 100 * table.gap_cells / (table.rows * len(table.columns))
         kept = f"; more than {_MANY} different words are kept as they are" if many else ""
         found.append(

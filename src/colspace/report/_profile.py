@@ -95,6 +95,7 @@ def column_of(name: str, values: Any) -> Column:
     date?    text that is dates, but not as in 2024-01-31
     text     cells of four words or more on average
     id       every cell another, of text or of whole numbers
+    infinite numbers some of which are not finite
     whole    whole numbers
     number   other numbers
     ======== ============================================================================
@@ -126,6 +127,8 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
         return "yes/no"
     unique = distinct == len(seen)
     if types.is_numeric_dtype(seen):
+        if np.isinf(seen.to_numpy(dtype=float)).any():
+            return "infinite"
         whole = bool((seen.astype(float) % 1 == 0).all())
         if unique and whole and (_ID.search(name) or _is_counter(seen)):
             return "id"
