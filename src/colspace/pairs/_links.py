@@ -286,14 +286,7 @@ def link_matrix(
     if duplicates not in ("raise", "sum", "max", "mean"):
         msg = f"duplicates={duplicates!r} must be 'raise', 'sum', 'max' or 'mean'"
         raise ValueError(msg)
-    places = []
-    for ids, side in ((left_ids, "left"), (right_ids, "right")):
-        place = {name: i for i, name in enumerate(ids)}
-        if len(place) < len(ids):
-            twice = [name for name, count in Counter(ids).items() if count > 1]
-            msg = f"{len(twice)} id(s) stand twice in the {side} table: {shown(twice)}; keep one row of each"
-            raise ValueError(msg)
-        places.append(place)
+    places = [_places(ids, side) for ids, side in ((left_ids, "left"), (right_ids, "right"))]
     lefts, rights = list(left), list(right)
     values = np.ones(len(lefts)) if score is None else np.asarray(score, dtype=np.float64)
     if not len(lefts) == len(rights) == len(values):
@@ -303,24 +296,53 @@ def link_matrix(
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         msg = f"the score of link {bad} ({lefts[bad]!r}, {rights[bad]!r}) is {values[bad]}; leave unknown links out"
         raise ValueError(msg)
-    i = np.array([places[0].get(name, -1) for name in lefts], dtype=np.intp)
-    j = np.array([places[1].get(name, -1) for name in rights], dtype=np.intp)
-    strange = (i < 0) | (j < 0)
-    if strange.any():
-        parts = []
-        for found, names, side in ((i, lefts, "left"), (j, rights, "right")):
-            absent = list(dict.fromkeys(n for n, place in zip(names, found, strict=True) if place < 0))
-            if absent:
-                parts.append(f"{len(absent)} {side} id(s) that no table has: {shown(absent)}")
-        text = f"{int(strange.sum())} of {len(i)} links name {' and '.join(parts)}"
-        if not any(n not in places[1] for n in lefts) and not any(n not in places[0] for n in rights):
+    i, j = (
+        np.array([place.get(name, -1) for name in names], dtype=np.intp)
+        for place, names in zip(places, (lefts, rights), strict=True)
+    )
+    known = (i >= 0) & (j >= 0)
+    if not known.all():
+        if all(n in places[1] for n in lefts) and all(n in places[0] for n in rights):
             msg = "the left ends of the links are right entities and the right ends left ones; exchange the two sides"
             raise ValueError(msg)
+        text = f"{int((~known).sum())} of {len(i)} links name {_strangers((i, lefts), (j, rights))}"
         if unknown == "raise":
             msg = f"{text}. Add their features, or leave these links out with unknown='drop'"
             raise ValueError(msg)
         warnings.warn(f"{text}; these links are left out", UserWarning, stacklevel=2)
-        i, j, values = i[~strange], j[~strange], values[~strange]
+        i, j, values = i[known], j[known], values[known]
+    return _joined(i, j, values, left_ids, right_ids, duplicates)
+
+
+def _places(ids: Sequence[Any], side: str) -> dict[Any, int]:
+    """Where each id stands, once."""
+    place = {name: i for i, name in enumerate(ids)}
+    if len(place) < len(ids):
+        twice = [name for name, count in Counter(ids).items() if count > 1]
+        msg = f"{len(twice)} id(s) stand twice in the {side} table: {shown(twice)}; keep one row of each"
+        raise ValueError(msg)
+    return place
+
+
+def _strangers(*ends: tuple[NDArray[np.intp], list[Any]]) -> str:
+    """Names of ends of links, left and right, that stand in no table (whose place is below zero)."""
+    parts = []
+    for (found, names), side in zip(ends, ("left", "right"), strict=True):
+        absent = list(dict.fromkeys(n for n, place in zip(names, found, strict=True) if place < 0))
+        if absent:
+            parts.append(f"{len(absent)} {side} id(s) that no table has: {shown(absent)}")
+    return " and ".join(parts)
+
+
+def _joined(
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+    values: NDArray[np.float64],
+    left_ids: Sequence[Any],
+    right_ids: Sequence[Any],
+    duplicates: str,
+) -> Any:
+    """The table of links by place; those that stand twice are joined, or refused."""
     shape = (len(left_ids), len(right_ids))
     key, first, inverse, counts = np.unique(
         i * shape[1] + j, return_index=True, return_inverse=True, return_counts=True

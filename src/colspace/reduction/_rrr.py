@@ -138,24 +138,9 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
             A weight of two counts a row twice, zero leaves it out.
         """
         X = check_table(self, X, reset=True, min_rows=2)
-        labels = column_labels(self)
-        name = type(self).__name__
-        source = Source.of(X, y, None, name, tails=False, weights=sample_weight, labels=labels, codes=None)
-        if source.encoder.labels:
-            msg = (
-                "y holds class labels, but a regression needs numbers. Remedies: encode them "
-                "(sklearn.preprocessing.OneHotEncoder), or use JointReduction or SlicedInverse, which take labels"
-            )
-            raise ValueError(msg)
-        q, p = source.encoder.n_responses, self.n_features_in_
-        if self.n_components > min(p, q):
-            msg = (
-                f"n_components={self.n_components} is more than the rank of coefficients can be: {q} response(s), "
-                f"{p} columns (n_features = {p}). Remedies: lower n_components, or more responses"
-            )
-            raise ValueError(msg)
+        source, labels = self._source(X, y, sample_weight), column_labels(self)
         shrinkage = None if self.alpha is None else self.alpha / (1.0 + self.alpha)
-        view = Table.of(source, parse_blocks(None, p), shrinkage, labels)
+        view = Table.of(source, parse_blocks(None, self.n_features_in_), shrinkage, labels)
         if view.span is not None:
             check_span(self.n_components, view.blocks.widths, view.source.X.shape[0])
         sums = grouped_moments(view.source, view.blocks, ((0, 0),), (), self.n_groups)
@@ -197,6 +182,26 @@ class ReducedRank(RegressorMixin, LinearReductionMixin, BaseEstimator):
         left = leave_out(sums, solve, [inner], [self._ridged(whitener).metric])
         store_errors(self, view.lifted(left), directions)
         return self
+
+    def _source(self, X: Any, y: Any, weights: Any) -> Source:
+        """X with responses that are numbers, as many as the rank asks for."""
+        labels = column_labels(self)
+        name = type(self).__name__
+        source = Source.of(X, y, None, name, tails=False, weights=weights, labels=labels, codes=None)
+        if source.encoder.labels:
+            msg = (
+                "y holds class labels, but a regression needs numbers. Remedies: encode them "
+                "(sklearn.preprocessing.OneHotEncoder), or use JointReduction or SlicedInverse, which take labels"
+            )
+            raise ValueError(msg)
+        q, p = source.encoder.n_responses, self.n_features_in_
+        if self.n_components > min(p, q):
+            msg = (
+                f"n_components={self.n_components} is more than the rank of coefficients can be: {q} response(s), "
+                f"{p} columns (n_features = {p}). Remedies: lower n_components, or more responses"
+            )
+            raise ValueError(msg)
+        return source
 
     def _ridged(self, whitener: Whitener) -> Whitener:
         """W'W = (Sigma + alpha D^2)^-1 from the whitener of (Sigma + alpha D^2)/(1 + alpha)."""

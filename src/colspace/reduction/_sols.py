@@ -156,14 +156,7 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         name = type(self).__name__
         X = check_table(self, X, reset=True, min_rows=2)
         labels = column_labels(self)
-        if groups is not None:
-            refuse_dask(X, name)
-            if self.n_slices != 1:
-                msg = f"n_slices={self.n_slices}, but groups take the place of slices; give n_slices=1, or no groups"
-                raise ValueError(msg)
-            groups = column_or_1d(as_column(groups, "groups").values)
-            check_consistent_length(X, groups)
-            groups = weighted_rows(check_weights(sample_weight, X), groups)[0]
+        groups = None if groups is None else self._labels_of_rows(X, groups, sample_weight)
         source = Source.of(X, y, self.response, name, weights=sample_weight, labels=labels)
         blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
         check_block_widths(self.n_components, blocks)
@@ -217,6 +210,16 @@ class StructuredOLS(BlockReductionMixin, BaseEstimator):
         self._store_blocks(blocks, loadings, values, view.mean(r.mean), scale, table_dtype(X), spreads)
         store_block_errors(self, left, blocks, loadings)
         return self
+
+    def _labels_of_rows(self, X: Any, groups: Any, weights: Any) -> Any:
+        """The groups of the rows that count."""
+        refuse_dask(X, type(self).__name__)
+        if self.n_slices != 1:
+            msg = f"n_slices={self.n_slices}, but groups take the place of slices; give n_slices=1, or no groups"
+            raise ValueError(msg)
+        groups = column_or_1d(as_column(groups, "groups").values)
+        check_consistent_length(X, groups)
+        return weighted_rows(check_weights(weights, X), groups)[0]
 
     @staticmethod
     def _spread(view: Table, r: Regressions, L: Array, s: slice, columns: Index) -> Array:
