@@ -115,7 +115,7 @@ def test_commonest_patterns_first_and_the_share_of_all_cells():
     assert advise([found], {"t.csv": frame})[0].why.startswith("33 % of the cells are gaps")
     labelled = frame.assign(y=[1.5, 2.5, None, 4.5], z=[1.0, 0.5, 3.0, 2.0])
     told = advise([profile("t.csv", labelled)], {"t.csv": labelled})[1]
-    assert told.command[4] == "z"  # y has a gap
+    assert told.command[4] == "y"  # rows without it are embedded
 
 
 def test_equal_sums_do_not_make_copies():
@@ -225,6 +225,10 @@ def test_a_table_without_gaps_is_reduced_as_it_is(odd):
         (["age", "is_fraud", "size", "plan"], "nwnw", "is_fraud"),
         (["price", "TARGET", "size", "plan"], "nnnw", "TARGET"),
         (["age", "priced", "size", "weight"], "nnnn", "weight"),
+        (["x_center", "y_center", "y", "weight"], "nnnn", "y"),
+        (["x_center", "y_center", "size", "quality"], "nnnn", "quality"),
+        (["x_center", "y_center", "size", "weight"], "nnnn", "weight"),
+        (["label_size", "Price", "size", "weight"], "nnnn", "Price"),
     ],
 )
 def test_which_column_looks_like_a_response(names, kinds, response, tmp_path, monkeypatch):
@@ -249,6 +253,18 @@ def test_columns_with_infinite_cells_are_left_out_of_what_is_proposed(odd):
     for command in advised("endless.csv", "--na", "inf"):
         assert "--drop" not in command
         assert CliRunner().invoke(colspace, command).exit_code == 0
+
+
+def test_a_response_known_by_its_name_may_have_gaps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=["y", "a", "b", "c"])
+    frame.loc[:5, "y"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    reduce = next(command for command in advised("t.csv") if command[0] == "reduce")
+    assert reduce[3] == "y"
+    assert CliRunner().invoke(colspace, [*reduce, "--no-check"]).exit_code == 0
+    frame.assign(y=frame["y"].where(frame.index == 0)).to_csv("t.csv", index=False)
+    assert next(command for command in advised("t.csv") if command[0] == "reduce")[3] == "c"
 
 
 def test_where_nothing_fits_it_says_what_would(odd):

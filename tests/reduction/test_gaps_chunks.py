@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 
-from colspace import HoleyReduction, JointReduction
+from colspace import CopulaImputer, HoleyReduction, JointReduction
 from colspace.metrics import nsee
-from colspace.reduction import _gaps
+from colspace.reduction import _gaps, _gaps_chunks
 
 NAMES = [f"c{j}" for j in range(5)]
 
@@ -32,6 +33,7 @@ KINDS = {
     "arrays": lambda X: X,
     "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
     "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "numbered": pd.DataFrame,
     "single": lambda X: X.astype(np.float32),
 }
 
@@ -49,7 +51,7 @@ def test_chunks_give_what_the_whole_table_gives(kind, weighted):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-6, atol=1e-9)
     assert found.expected_error_ == pytest.approx(expected.expected_error_, rel=1e-6)
     np.testing.assert_allclose(found.transform(whole), expected.transform(whole), rtol=1e-6, atol=1e-6)
-    names = None if kind in ("arrays", "single") else NAMES
+    names = NAMES if kind in ("pandas", "polars") else None
     assert (
         getattr(found, "feature_names_in_", None) is None
         if names is None
@@ -141,3 +143,36 @@ def test_bad_chunks():
         HoleyReduction().fit(iter([(X, y), (X[:, :4], y)]))
     with pytest.raises(TypeError, match="reduced by JointReduction alone, but reducer is PCA"):
         HoleyReduction(SimpleImputer(), PCA(1)).fit(chunks(X, y))
+
+
+def test_a_fit_whose_chunks_end_in_an_error_leaves_the_model_as_it_was():
+    X, y = table(200)
+
+    def broken():
+        yield X[:100], y[:100]
+        msg = "the disk is gone"
+        raise OSError(msg)
+
+    model = HoleyReduction(random_state=0).fit(X, y)
+    expected = model.transform(X)
+    with pytest.raises(OSError, match="the disk is gone"):
+        model.fit(broken())
+    assert np.array_equal(model.transform(X), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refits_fill_pieces_of_the_rows(monkeypatch, kind):
+    """Many rows are not filled at once, which would take several times their memory."""
+    X, y = table(800)
+    whole = KINDS[kind](X)
+    model = HoleyReduction(
+        CopulaImputer(1, nonlinear=False, tol=0.1), JointReduction(1), n_refits=2, random_state=0
+    )
+    expected = clone(model).fit(whole, y)
+    sizes, fill = [], _gaps_chunks.filled_by
+    monkeypatch.setattr(_gaps_chunks, "chunk_rows", lambda *a, **k: 256)
+    monkeypatch.setattr(_gaps_chunks, "filled_by", lambda i, X: sizes.append(len(X)) or fill(i, X))
+    found = model.fit(whole, y)
+    assert sizes == [256, 256, 256, 32] * 2
+    for name in ("components_", "components_error_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-7)

@@ -190,13 +190,13 @@ class Streamed:
             advance(table.num_rows)
             rows.read += table.num_rows
             X, y = numbers(table, self.choice.features, self.stream.marks), self._responses(table)
+            refused = gaps.refused(X)  # also in rows without a response, which are embedded
+            if gaps.missing.any() and not gaps.taken:
+                raise GapsError
             there = y.notna().to_numpy().all(axis=1)
             if not there.all():
                 rows.lost += int(np.count_nonzero(~there))
                 X, y = X[there], y[there].reset_index(drop=True)
-            refused = gaps.refused(X)
-            if gaps.missing.any() and not gaps.taken:
-                raise GapsError
             if refused:
                 continue  # count the rest
             frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
@@ -310,14 +310,19 @@ def _passes_again(estimator: Any) -> bool:
 
 
 def is_worded(stream: Stream, responses: Sequence[str]) -> bool:
-    """Whether a response is text or truth values, by its first rows."""
+    """Whether a response is text or truth values, by the first rows that have one."""
     import pyarrow as pa
 
-    first = stream.first(responses)
-    if first is None:
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    read = False
+    for rows in stream.start(responses):
+        read = True
+        if stream.layout is not None:
+            if odd_cells(rows, responses, stream):
+                return True
+        elif not all(any(test(rows.schema.field(name).type) for test in plain) for name in responses):
+            return True
+    if not read:
         msg = f"{stream.sources[0].path} is empty: 0 rows, {len(stream.names)} columns"
         raise ValueError(msg)
-    if stream.layout is not None:
-        return bool(odd_cells(first, responses, stream))
-    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return not all(any(test(first.schema.field(name).type) for test in plain) for name in responses)
+    return False

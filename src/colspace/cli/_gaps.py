@@ -33,20 +33,20 @@ def fit_filled(estimator: Any, parts: Parts, seed: int) -> tuple[Any, Parts]:
     return model, replace(parts, X=filled(model, parts.X))
 
 
-def gaps_note(X: Any) -> str:
-    """What is done to the gaps of columns, empty where there are none.
+def gaps_note(X: Any, rows: int) -> str:
+    """What is done to the gaps of columns, of which so many rows are learned from; empty where there are none.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from colspace.cli._gaps import gaps_note
-    >>> gaps_note(pd.DataFrame({"a": [1.0, None], "b": [None, None]}))
+    >>> gaps_note(pd.DataFrame({"a": [1.0, None], "b": [None, None]}), 2)
     '3 gaps in 2 columns are filled from the other columns, and count in the errors of the directions'
-    >>> gaps_note(pd.DataFrame({"a": [1.0, 2.0]}))
+    >>> gaps_note(pd.DataFrame({"a": [1.0, 2.0]}), 2)
     ''
     """
     counts = X.isna().sum()
-    return gaps_told(int(counts.sum()), int((counts > 0).sum()), len(X))
+    return gaps_told(int(counts.sum()), int((counts > 0).sum()), rows)
 
 
 def gaps_told(total: int, columns: int, rows: int) -> str:
@@ -71,6 +71,6 @@ def takes_gaps(model: Any) -> bool:
 
 def filled(model: Any, X: Any) -> Any:
     """Columns as the reduction sees them."""
-    from ..reduction._gaps import filled_by
+    from ..reduction._gaps_chunks import filled_by
 
     return filled_by(model.imputer_, X)

@@ -53,7 +53,7 @@ class Task:
         parts = every.labelled() if hasattr(estimator, "blocks") else every  # Stein's method learns from all
         told = [
             words_note(parts.words),
-            gaps_note(joined.frame[choice.features]),
+            gaps_note(joined.frame[choice.features], len(parts.X)),
             rows_note(len(every.X) - len(parts.X)),
         ]
         told = [text for text in told if text]
@@ -114,15 +114,15 @@ class Task:
         return None if stream is None or self._has_words(stream) else stream
 
     def _has_words(self, stream: Any) -> bool:
-        """Whether columns to be reduced are words, by the first rows: such a table is read at once."""
+        """Whether columns to be reduced are words, by the first rows that have them: such a table is read at once."""
         from ..io._stream import words
 
         names = [name for name in self._choose(list(stream.names)).features if name not in stream.numeric]
-        first = stream.first(names) if names else None
-        if first is None:
-            return False
-        rows = first.slice(0, _FIRST)
-        return any(levels_of(words(rows.column(name), stream.marks)) for name in names)
+        return any(
+            levels_of(words(rows.column(name), stream.marks).dropna()[:_FIRST])
+            for rows in (stream.start(names) if names else ())
+            for name in names
+        )
 
     def _fit_stream(
         self, stream: Any, estimator: Any, out: str | None, seed: int

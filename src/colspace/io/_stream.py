@@ -96,20 +96,27 @@ class Stream:
         with source.open() as file:
             yield from reader.batches(file, block)
 
-    def first(self, columns: Sequence[str]) -> Any:
-        """The first rows of a text file as text, those of others as they are; None where there are none."""
-        chunks = self.chunks(columns, dict.fromkeys(columns, "text"), max(1, _CELLS // len(self.names)))
-        return next(chunks, None)
+    def start(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Rows of a text file as text, those of others as they are, until every column has had a cell."""
+        without = list(columns)
+        for rows in self.chunks(columns, dict.fromkeys(columns, "text"), max(1, _CELLS // len(self.names))):
+            yield rows
+            without = [name for name in without if not words(rows.column(name), self.marks).notna().any()]
+            if not without:
+                return
 
     def chunks(
         self, columns: Sequence[str], types: Mapping[str, str], wanted: int | None = None
     ) -> Iterator[Any]:
-        """Tables of pyarrow of so many rows, or of about half a million cells."""
+        """Tables of pyarrow of so many rows, or of about half a million cells; columns have other types in other files."""
         import pyarrow as pa
 
         held: list[Any] = []
         rows, wanted = 0, wanted or max(1, _CELLS // max(1, len(columns)))
         for batch in self.batches(columns, types, block=self.block):
+            if held and batch.schema != held[0].schema:
+                yield pa.Table.from_batches(held)
+                held, rows = [], 0
             for first in range(0, batch.num_rows, wanted):
                 held.append(batch.slice(first, wanted))
                 rows += held[-1].num_rows

@@ -19,7 +19,15 @@ from .._random import generator
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import HasMethods, _fit_context, whole
 from .._validation import ConstantColumnWarning
-from ._gaps_chunks import LEARNED, REFITTED, HoleyRows, chunk_reducer, drawn_rows
+from ._gaps_chunks import (
+    LEARNED,
+    REFITTED,
+    HoleyRows,
+    chunk_reducer,
+    drawn_rows,
+    filled_by,
+    filled_in_pieces,
+)
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
 from ._spool import kept_rows
@@ -143,12 +151,13 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         if y is not None or sample_weight is not None:
             msg = "an iterator of chunks yields pairs (X, y), or triples with weights; call fit(chunks) alone"
             raise TypeError(msg)
-        self.reducer_ = chunk_reducer(JointReduction() if self.reducer is None else clone(self.reducer))
+        reducer = chunk_reducer(JointReduction() if self.reducer is None else clone(self.reducer))
         rows = HoleyRows.of(chunks, lambda X, first: self._check(X, reset=first, least=1))
         learned = rows.some(drawn_rows(len(rows.X), LEARNED, self.random_state))
         self._fit_imputer(learned[0], learned[2])
         filled = rows.filled(lambda table: filled_by(self.imputer_, table))
-        self.reducer_._fit_table(*kept_rows(self.reducer_, filled))
+        self.reducer_ = reducer
+        reducer._fit_table(*kept_rows(reducer, filled))
         self._finish(rows.gaps / rows.X.size, *learned)
         return self
 
@@ -241,7 +250,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         for i in range(k):
             rows = np.flatnonzero((group != i) & (group >= 0))
             some = None if sample_weight is None else np.asarray(sample_weight)[rows]
-            yield filled_by(refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some)), X)
+            imputer = refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some))
+            yield filled_in_pieces(imputer, X)
 
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""
@@ -290,13 +300,6 @@ def refitted(imputer: Any, X: Any, weights: dict[str, Any]) -> Any:
         with suppress(ValueError):
             return copy(imputer).set_params(**alone, **warm).fit(X, **weights)
     return clone(imputer).set_params(**alone, warm_start=False).fit(X, **weights)
-
-
-def filled_by(imputer: Any, X: Any) -> Any:
-    """The table with its gaps filled by means, where the imputer has them."""
-    fill = getattr(imputer, "mean", None)
-    filled = fill(X) if callable(fill) else imputer.transform(X)
-    return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
 
 
 def weights_of(sample_weight: Any) -> dict[str, Any]:

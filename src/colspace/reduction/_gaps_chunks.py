@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from .._containers import as_table
 from .._random import generator
@@ -24,6 +25,25 @@ LEARNED, REFITTED = 100_000, 30_000
 def drawn_rows(n: int, most: int, random_state: Any) -> NDArray[np.intp]:
     """All of n rows, or so many drawn at random, in order."""
     return np.arange(n) if n <= most else np.sort(generator(random_state).choice(n, most, replace=False))
+
+
+def filled_by(imputer: Any, X: Any) -> Any:
+    """The table with its gaps filled by means, where the imputer has them."""
+    fill = getattr(imputer, "mean", None)
+    filled = fill(X) if callable(fill) else imputer.transform(X)
+    return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
+
+
+def filled_in_pieces(imputer: Any, X: Any) -> Any:
+    """The same a piece of the rows at a time: filling takes several times the memory of what is filled."""
+    size = chunk_rows(extra=X.shape[1])
+    if X.shape[0] <= size:
+        return filled_by(imputer, X)
+    filled = np.empty(X.shape, np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+    for start in range(0, len(filled), size):
+        rows = np.arange(start, min(start + size, len(filled)))
+        filled[rows] = filled_by(imputer, _safe_indexing(X, rows))
+    return table_like(X)(filled)
 
 
 @dataclass(frozen=True)
@@ -75,9 +95,9 @@ class HoleyRows:
 
 
 def table_like(first: Any) -> Callable[[NDArray[Any]], Any]:
-    """A function that makes of an array what the first chunk was: a frame with its names, or an array."""
+    """A function that makes of an array what the first chunk was: a frame with its names, or an array where names are numbers."""
     frame = nw.from_native(first, pass_through=True, eager_only=True)
-    if not isinstance(frame, nw.DataFrame):
+    if not isinstance(frame, nw.DataFrame) or not all(isinstance(name, str) for name in frame.columns):
         return lambda X: X
     names, backend = list(frame.columns), frame.implementation
     return lambda X: nw.from_numpy(X, schema=names, backend=backend).to_native()

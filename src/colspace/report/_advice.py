@@ -13,7 +13,7 @@ from ._profile import FEW, Column, Profile
 
 FILLED = "filled.csv"
 _MANY = 50  # different words that a filled table may cost little
-# what responses are called, the surest first, as a word within a name
+# what responses are called, the surest first, as a name or a word within it
 _NAMES = (
     *("y", "target", "label", "labels", "outcome", "response", "class"),
     *("diagnosis", "survived", "churn", "fraud", "default", "species", "price", "sales", "income", "quality"),
@@ -65,7 +65,7 @@ def _table_advice(table: Profile) -> list[Advice]:
             Advice(f"{share:.2g} % of the cells are gaps: fill them, with intervals or draws{kept}", command)
         )
     response, text = _response(table), table.of("text")
-    if response is not None and text and response.kind in ("levels", "yes/no", "words"):
+    if response is not None and text and response.kind in ("levels", "yes/no", "words") and not response.gaps:
         command = ["colspace", "atoms", table.path, "--label", response.name, "--text", text[0]]
         command += ["--out", "topics", *_each("--id", table.of("id"))]
         found.append(
@@ -117,20 +117,25 @@ def _worded(table: Profile) -> set[str]:
 
 
 def _response(table: Profile) -> Column | None:
-    """The column that looks like a response: by its name, else the last where it has levels, else the first of words that recur, else the last."""
-    fit = [
-        c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words") and not c.gaps
-    ]
-    named = sorted((c for c in fit if _called(c.name) < len(_NAMES)), key=lambda c: _called(c.name))
+    """The column that looks like a response: by its name, else the last where it has levels, else the first of words that recur, else the last.
+
+    One that is known by its name may have gaps, as many as half of the rows.
+    """
+    able = [c for c in table.columns if c.kind in ("number", "whole", "levels", "yes/no", "words")]
+    known = [c for c in able if _called(c.name) < 2 * len(_NAMES) and 2 * c.gaps <= table.rows]
+    named = sorted(known, key=lambda c: _called(c.name))
+    fit = [c for c in able if not c.gaps]
     last = [c for c in fit[-1:] if c.kind in ("levels", "yes/no")]
     worded = [c for c in fit if c.kind in ("levels", "yes/no") and c.name in _worded(table)]
     return next(iter([*named, *last, *worded]), fit[-1] if len(fit) > 1 else None)
 
 
 def _called(name: str) -> int:
-    """Where the surest word of a name stands among those of responses."""
-    words = {word.lower() for word in _WORD.findall(name)}
-    return next((i for i, known in enumerate(_NAMES) if known in words), len(_NAMES))
+    """Where a name stands among those of responses, or its surest word behind them all: y_pos is no y."""
+    if name.lower() in _NAMES:
+        return _NAMES.index(name.lower())
+    words = {word.lower() for word in _WORD.findall(name)} - {"y"}
+    return len(_NAMES) + next((i for i, known in enumerate(_NAMES) if known in words), len(_NAMES))
 
 
 def _blocks(names: Sequence[str]) -> list[str]:
