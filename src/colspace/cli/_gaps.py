@@ -73,4 +73,4 @@ def filled(model: Any, X: Any) -> Any:
     """Columns as the reduction sees them."""
     from ..reduction._gaps_chunks import filled_by
 
-    return filled_by(model.imputer_, X)
+    return filled_by(model.imputer_, X, model.one_hot_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import Any, ClassVar, Self
@@ -30,6 +30,7 @@ from ._gaps_chunks import (
 )
 from ._jackknife import basis, squared_sine, turn
 from ._joint import JointReduction
+from ._one_hot import one_hot_groups
 from ._spool import kept_rows
 from ._summary import LinearSummary
 
@@ -74,6 +75,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         Expected NSEE of the space of each block.
     missing_share_ : float
         Share of the cells that are gaps.
+    one_hot_ : list of slice
+        Columns with gaps that are indicators of levels: in every other row one of them is 1. What fills their gaps is made to sum to one.
     errors_note_ : str
         Why there are no errors; empty when there are.
 
@@ -91,6 +94,8 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
     >>> all(0 < e < 0.2 for e in model.expected_error_.values())
     True
     """
+
+    one_hot_: Sequence[slice] = ()  # of models that were saved before there were any
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "imputer": [HasMethods(["fit", "transform"]), None],
@@ -130,11 +135,12 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
             learned = [None if a is None else _safe_indexing(a, rows) for a in learned]
         self._fit_imputer(learned[0], learned[2])
         self.reducer_ = JointReduction() if self.reducer is None else clone(self.reducer)
-        self.reducer_.fit(filled_by(self.imputer_, X), y, **weights)
+        self.reducer_.fit(filled_by(self.imputer_, X, self.one_hot_), y, **weights)
         self._finish(float(np.mean(gaps)), *learned)
         return self
 
     def _fit_imputer(self, X: Any, weights: Any) -> None:
+        self.one_hot_ = one_hot_groups(X)
         self.imputer_ = _imputer() if self.imputer is None else clone(self.imputer)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstantColumnWarning)  # the reducer says so, too
@@ -155,7 +161,7 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
         rows = HoleyRows.of(chunks, lambda X, first: self._check(X, reset=first, least=1))
         learned = rows.some(drawn_rows(len(rows.X), LEARNED, self.random_state))
         self._fit_imputer(learned[0], learned[2])
-        filled = rows.filled(lambda table: filled_by(self.imputer_, table))
+        filled = rows.filled(lambda table: filled_by(self.imputer_, table, self.one_hot_))
         self.reducer_ = reducer
         reducer._fit_table(*kept_rows(reducer, filled))
         self._finish(rows.gaps / rows.X.size, *learned)
@@ -251,14 +257,14 @@ class HoleyReduction(LinearSummary, TransformerMixin, BaseEstimator):
             rows = np.flatnonzero((group != i) & (group >= 0))
             some = None if sample_weight is None else np.asarray(sample_weight)[rows]
             imputer = refitted(self.imputer_, _safe_indexing(X, rows), weights_of(some))
-            yield filled_in_pieces(imputer, X)
+            yield filled_in_pieces(imputer, X, self.one_hot_)
 
     def transform(self, X: Any) -> Any:
         """Fill the gaps of rows and embed them."""
         check_is_fitted(self)
         self._check(X, reset=False)
         X = X if hasattr(X, "columns") else np.asarray(as_table(X).values)
-        return self.reducer_.transform(filled_by(self.imputer_, X))
+        return self.reducer_.transform(filled_by(self.imputer_, X, self.one_hot_))
 
     def inverse_transform(self, X: Any) -> Any:
         """Columns from an embedding, as the reducer rebuilds them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from .._random import generator
 from .._rows import chunk_rows
 from ._joint import JointReduction
 from ._joint_options import check_options
+from ._one_hot import summed_to_one
 from ._spool import spool
 
 #: Rows that the imputer learns from, and those of its fits without a group of them, at most.
@@ -27,22 +28,22 @@ def drawn_rows(n: int, most: int, random_state: Any) -> NDArray[np.intp]:
     return np.arange(n) if n <= most else np.sort(generator(random_state).choice(n, most, replace=False))
 
 
-def filled_by(imputer: Any, X: Any) -> Any:
-    """The table with its gaps filled by means, where the imputer has them."""
+def filled_by(imputer: Any, X: Any, one_hot: Sequence[slice] = ()) -> Any:
+    """The table with its gaps filled by means, where the imputer has them; rows of ``one_hot`` columns sum to one."""
     fill = getattr(imputer, "mean", None)
-    filled = fill(X) if callable(fill) else imputer.transform(X)
+    filled = summed_to_one(fill(X) if callable(fill) else imputer.transform(X), X, one_hot)
     return filled.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else filled
 
 
-def filled_in_pieces(imputer: Any, X: Any) -> Any:
+def filled_in_pieces(imputer: Any, X: Any, one_hot: Sequence[slice] = ()) -> Any:
     """The same a piece of the rows at a time: filling takes several times the memory of what is filled."""
     size = chunk_rows(extra=X.shape[1])
     if X.shape[0] <= size:
-        return filled_by(imputer, X)
+        return filled_by(imputer, X, one_hot)
     filled = np.empty(X.shape, np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
     for start in range(0, len(filled), size):
         rows = np.arange(start, min(start + size, len(filled)))
-        filled[rows] = filled_by(imputer, _safe_indexing(X, rows))
+        filled[rows] = filled_by(imputer, _safe_indexing(X, rows), one_hot)
     return table_like(X)(filled)
 
 
