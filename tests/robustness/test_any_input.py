@@ -2,6 +2,7 @@
 
 import inspect
 
+import endless
 import fuzz
 import numpy as np
 import pytest
@@ -155,18 +156,8 @@ def test_gaps_in_intervals_are_no_infinity():
     assert not_finite({"low": np.array([np.nan, 1.0])}) == "low"
 
 
-def _hang(pipe, seed, numbers, only):
-    for number in numbers:
-        if number == 1:
-            import time
-
-            time.sleep(60)
-        pipe.send((number, "SlicedInverse", "planted", "fitted", ""))
-    pipe.send(None)
-
-
 def test_an_input_without_end_is_ended_and_the_rest_goes_on(monkeypatch):
-    monkeypatch.setattr(fuzz, "_work", _hang)
+    monkeypatch.setattr(fuzz, "_work", endless.work)
     found = fuzz.run(3, seed=0, seconds=0.5)
     assert [kind for *_, kind, _ in found] == ["fitted", "failed", "fitted"]
     assert "no end after 0.5 s" in found[1][4]
