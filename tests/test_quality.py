@@ -152,11 +152,14 @@ def test_signal_is_seen_where_it_is_weak():
 def test_the_sentence_calls_the_response_by_its_name(y, called):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((60, 3))
-    seen = quick(A, y(A[:, 0] + 0.1 * rng.standard_normal(60)))
+    seen = quick(A, y(A[:, 0] + 0.1 * rng.standard_normal(60)), readers=READER)
     assert seen.response == called
     assert f" reads {called} with R2 " in seen.sentence
     noise = rng.standard_normal(60)
-    assert f" predicts {called} " in replace(quick(A, y(noise)), above_chance={"PCA": False}).sentence
+    assert (
+        f" predicts {called} "
+        in replace(quick(A, y(noise), readers=READER), above_chance={"PCA": False}).sentence
+    )
 
 
 def test_readers_of_all_columns_are_named_where_one_is_left_out():
@@ -288,7 +291,7 @@ def test_any_table_is_compared(case):
         y = pd.Series(np.where(A[:, 0] > 0, "x", "y"), dtype="category")
     if y is None:
         y = A[:, 0] + 0.1 * rng.standard_normal(len(A))
-    found = compare_reductions(pd.DataFrame(A), y)
+    found = compare_reductions(pd.DataFrame(A), y, n_components=(1, 2))
     assert not [r.failed for r in found.rows if r.failed]
     assert np.isfinite([r.score for r in found.rows]).all()
     assert found.sentence in str(found)

@@ -281,7 +281,7 @@ def test_reduce_keeps_rows_with_equal_index(files, frame):
 
 def test_reduce_is_the_same_for_the_same_seed(files):
     rng = np.random.default_rng(0)
-    wide = pd.DataFrame(rng.standard_normal((60, 4050)), columns=[f"c{i}" for i in range(4050)])
+    wide = pd.DataFrame(rng.standard_normal((60, 500)), columns=[f"c{i}" for i in range(500)])
     wide.assign(y=wide["c0"]).to_parquet(files / "wide.parquet")
     options = ["-y", "y", "-r", "1", "--whiten", "diagonal", "--solver", "randomized", "--json", "-"]
     first, again, other = (
@@ -458,6 +458,8 @@ def test_loadings_are_per_standard_deviation(files):
 
 
 def test_reduce_is_checked_on_rows_left_out(files, frame):
+    frame = frame.iloc[:300]
+    frame.to_csv(files / "t.csv", index=False)
     arguments = ["reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest"]
     quality = json.loads(run(*arguments, "--json", "-", check=True).stdout)["quality"]
     reducers = {"joint reduction": JointReduction(), **dict(list(default_reducers().items())[1:])}
@@ -469,7 +471,7 @@ def test_reduce_is_checked_on_rows_left_out(files, frame):
     assert [row["method"] for row in quality["scores"]] == [row.method for row in found.rows]
     assert_allclose([row["score"] for row in quality["scores"]], [row.score for row in found.rows], rtol=1e-6)
     assert quality["scores"][0]["difference"] is None
-    assert (quality["rows"], quality["sample_of"], quality["folds"]) == (800, None, 5)
+    assert (quality["rows"], quality["sample_of"], quality["folds"]) == (300, None, 5)
     assert "quality" not in json.loads(run(*arguments, "--json", "-").stdout)
 
 
@@ -477,6 +479,7 @@ def test_the_check_finds_no_errors_of_directions(files, monkeypatch):
     """They take as long as the directions, and no score has a use for them."""
     fit, groups = JointReduction.fit, []
     monkeypatch.setattr(JointReduction, "fit", lambda m, *a: fit(groups.append(m.n_groups) or m, *a))
+    pd.read_csv(files / "t.csv").iloc[:100].to_csv(files / "t.csv", index=False)
     run("reduce", files / "t.csv", "-y", "y", *blocks(), "--drop-rest", check=True)
     assert groups[0] == 20
     assert set(groups[1:]) == {None}

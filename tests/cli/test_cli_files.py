@@ -45,7 +45,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-REDUCE = ["reduce", "reduce.csv", "-y", "y", "--id", "id", "-r", "1"]
+REDUCE = ["reduce", "reduce.csv", "-y", "y", "--id", "id", "-r", "1", "--no-check"]
 IMPUTE = ["impute", "impute.csv", "--id", "id", "--rank", "1"]
 ATOMS = ["atoms", "atoms.csv", "-y", "y", "--drop", "id", "-r", "2", "--max-iter", "100"]
 PAIRS = [
@@ -284,7 +284,7 @@ def test_a_full_disk_is_one_line_that_names_the_file(files, monkeypatch):
 # ---------------------------------------------------------------------- any table
 
 READERS = [
-    (REDUCE, "--out", "x.csv"),
+    ([*REDUCE[:-1], "--check"], "--out", "x.csv"),
     (IMPUTE, "--out", "x.csv"),
     (ATOMS, "--out", "o"),
 ]
@@ -436,7 +436,7 @@ def test_help_loads_no_library():
 def test_a_reader_that_leaves_early_changes_nothing(files, output):
     """As head does: no error, and all other files are written."""
     program = f"{sys.executable} -c 'from colspace.cli import main; main()'"
-    line = f"{program} {' '.join(REDUCE)} --no-check {output} --save m.skops"
+    line = f"{program} {' '.join(REDUCE)} {output} --save m.skops"
     shell = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line} | python3 -c 'import os; os.close(0)'"],
         check=False,

@@ -5,6 +5,7 @@ import doctest
 import inspect
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,13 @@ def room_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@cache
 def imported_rooms(path):
     """Rooms of colspace that a file imports, wherever in the file."""
+    return list(_imported_rooms(path))
+
+
+def _imported_rooms(path):
     package = ["colspace", *path.relative_to(ROOT).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text())):
         names = []

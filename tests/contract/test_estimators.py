@@ -2,6 +2,7 @@
 
 import inspect
 from numbers import Integral
+from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
@@ -59,9 +60,29 @@ pytestmark = [
 ]
 
 
-@parametrize_with_checks([E() for E in ESTIMATORS])
+# as they come, but for what only repeats a fit: groups of rows for errors, folds, candidates, fills
+FEWER = {
+    "n_groups": 3,
+    "n_refits": 2,
+    "cv": 3,
+    "xi_factors": (0.1, 1.0),
+    "l2_factors": (1.0,),
+    "ridges": (0.1, 1.0),
+}
+
+
+def with_fewer(E):
+    model = E()
+    return model.set_params(**{name: FEWER[name] for name in FEWER if name in model.get_params()})
+
+
+@parametrize_with_checks([with_fewer(E) for E in ESTIMATORS])
 def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+    try:
+        check(estimator)
+    except SkipTest:
+        assert check.func.__name__ == "check_array_api_input"
+        raise
 
 
 # mixtures fitted to a few dozen rows of the checks end at a bound or at their last iteration, and say so

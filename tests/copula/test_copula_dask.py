@@ -42,6 +42,20 @@ def model(**options):
     return CopulaImputer(2, random_state=0, **options)
 
 
+@pytest.fixture(scope="module")
+def in_memory(table):
+    """Fits of the table in memory, each once for all collections."""
+    fits = {}
+
+    def once(options, weights):
+        key = str(options), weights is not None
+        if key not in fits:
+            fits[key] = model(**options).fit(table, sample_weight=weights)
+        return fits[key]
+
+    return once
+
+
 def csr(rows):
     """Stored cells are the observed ones."""
     row, column = np.nonzero(~np.isnan(rows))
@@ -65,13 +79,13 @@ def collections(X, w):
 
 @pytest.mark.parametrize("kind", ["array", "array by columns", "frame", "frame and array", "csr"])
 @pytest.mark.parametrize("options", [{}, {"method": "paper"}], ids=["ep", "paper"])
-def test_fit_equals_that_in_memory(table, kind, options):
+def test_fit_equals_that_in_memory(table, in_memory, kind, options):
     w = np.random.default_rng(1).integers(0, 4, len(table)).astype(float)
     X, weights = collections(table, w)[kind]
     kept = table[w > 0]
     rows = pd.DataFrame(kept, columns=list("abcdefgh")) if hasattr(X, "columns") else kept
     for one, other in ((None, None), (w, weights)):
-        local = model(**options).fit(table, sample_weight=one)
+        local = in_memory(options, one)
         far = model(**options).fit(X, sample_weight=other)
         assert far.kinds_ == local.kinds_
         assert far.n_iter_ == local.n_iter_

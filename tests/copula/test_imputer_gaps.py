@@ -133,12 +133,12 @@ def test_draws_have_the_conditional_law():
 
 
 def test_pooled_intervals_cover():
-    """Mean of a column with 40 % gaps at random, 20 draws, 60 data sets: share within a binomial band of 95 %."""
+    """Mean of a column with 40 % gaps at random, 8 draws, 60 data sets: share within a binomial band of 95 %."""
     hits = 0
     for seed in range(60):
         Z, gaps, _ = low_rank(120, 6, 1, noise=0.4, missing=0.4, seed=100 + seed)
         holes = np.where(gaps, np.nan, Z)
-        tables = CopulaImputer(1, random_state=0).fit(holes).sample(holes, 20, random_state=seed)
+        tables = CopulaImputer(1, random_state=0).fit(holes).sample(holes, 8, random_state=seed)
         estimates = [table[:, 0].mean() for table in tables]
         found = pool(estimates, [table[:, 0].var(ddof=1) / 120 for table in tables], complete_df=119)
         hits += found.lower <= 0.0 <= found.upper

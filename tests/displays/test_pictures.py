@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
 from colspace import CopulaImputer, JointReduction, RankTest, SupervisedDictionaryClassifier
@@ -100,10 +101,24 @@ PICTURES = {
 }
 
 
-def drawn(name, gaps, atoms):
+def draw(name, gaps, atoms):
     figure = PICTURES[name](gaps, atoms).figure_
     figure.draw_without_rendering()
     return figure
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Pictures in the usual style, each drawn once for all that is asked of it."""
+    figures = {}
+
+    def once(name, gaps, atoms):
+        if name not in figures:
+            figures[name] = draw(name, gaps, atoms)
+        FigureCanvasAgg(figures[name])  # pyplot takes the canvas from a figure that it closes
+        return figures[name]
+
+    return once
 
 
 def boxes(figure):
@@ -125,7 +140,7 @@ def unseen_ticks(figure):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_word_is_cut_off(name, gaps, atoms):
+def test_no_word_is_cut_off(name, drawn, gaps, atoms):
     figure = drawn(name, gaps, atoms)
     width, height = figure.bbox.size
     hidden = set(unseen_ticks(figure))
@@ -140,7 +155,7 @@ def test_no_word_is_cut_off(name, gaps, atoms):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_no_legend_covers_the_data(name, gaps, atoms):
+def test_no_legend_covers_the_data(name, drawn, gaps, atoms):
     figure = drawn(name, gaps, atoms)
     legends = [*figure.legends, *(a.get_legend() for a in figure.axes if a.get_legend())]
     for legend in legends:
@@ -150,7 +165,7 @@ def test_no_legend_covers_the_data(name, gaps, atoms):
 
 
 @pytest.mark.parametrize("name", ["atoms", "topics", "imputation by column", "loadings"])
-def test_titles_do_not_run_into_each_other(name, gaps, atoms):
+def test_titles_do_not_run_into_each_other(name, drawn, gaps, atoms):
     figure = drawn(name, gaps, atoms)
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
     for i, one in enumerate(titles):
@@ -158,7 +173,7 @@ def test_titles_do_not_run_into_each_other(name, gaps, atoms):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_labels_of_ticks_keep_apart(name, gaps, atoms):
+def test_labels_of_ticks_keep_apart(name, drawn, gaps, atoms):
     figure = drawn(name, gaps, atoms)
     hidden = set(unseen_ticks(figure))
     for axes in figure.axes:
@@ -173,7 +188,7 @@ def test_labels_of_ticks_keep_apart(name, gaps, atoms):
 @pytest.mark.parametrize("name", PICTURES)
 def test_words_stand_out_in_a_dark_style(name, gaps, atoms):
     with plt.style.context("dark_background"):
-        figure = drawn(name, gaps, atoms)
+        figure = draw(name, gaps, atoms)
         paper = luminance(figure.get_facecolor())
         for text, _ in boxes(figure):
             contrast = (luminance(text.get_color()) + 0.05) / (paper + 0.05)
@@ -186,7 +201,7 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_labels_of_the_front_keep_apart_and_off_the_points(gaps, atoms):
+def test_labels_of_the_front_keep_apart_and_off_the_points(drawn, gaps, atoms):
     figure = drawn("pareto", gaps, atoms)
     axes = figure.axes[0]
     renderer = figure.canvas.get_renderer()

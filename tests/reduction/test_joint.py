@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
-from joint_tables import SAME, difference, mixed_bilinear, whitened
+from joint_tables import FEW, SAME, difference, mixed_bilinear, whitened
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
@@ -86,8 +86,8 @@ def test_equivariance_to_units_and_response_scale(data):
     X, y, blocks = data
     scale = np.geomspace(1e-3, 1e3, 12)
     for options in ({}, {"shrinkage": 0.3}, {"whiten": "diagonal"}, {"shrinkage": "auto"}):
-        one = JointReduction(2, blocks=blocks, **options).fit(X, y)
-        two = JointReduction(2, blocks=blocks, **options).fit(X * scale, 5 * y - 3)
+        one = JointReduction(2, blocks=blocks, **FEW, **options).fit(X, y)
+        two = JointReduction(2, blocks=blocks, **FEW, **options).fit(X * scale, 5 * y - 3)
         back = {b: two.loadings_[b] * scale[s, None] for b, s in blocks.items()}
         assert difference(one.loadings_, back) < SAME
         for b in blocks:
@@ -140,7 +140,7 @@ def test_fit_equals_partial_fit_csr_memmap_chunks_and_dask(data, tmp_path, clust
     y = y + mean * y.std()
 
     def new():
-        return JointReduction(2, blocks=blocks, moments=moments)
+        return JointReduction(2, blocks=blocks, **FEW, moments=moments)
 
     reference = new().fit(X, y)
     in_parts = new()
@@ -171,8 +171,8 @@ def test_sparse_products_equal_dense_ones():
     y = np.asarray(S[:, :5].sum(axis=1) * S[:, 20:25].sum(axis=1)).ravel() + 0.1 * rng.standard_normal(3000)
     blocks = {"a": slice(0, 20), "b": slice(20, 40)}
     for options in ({}, {"whiten": "diagonal"}, {"shrinkage": "auto"}, {"moments": "joint", "whiten": None}):
-        one = JointReduction(2, blocks=blocks, **options).fit(S, y)
-        two = JointReduction(2, blocks=blocks, **options).fit(S.toarray(), y)
+        one = JointReduction(2, blocks=blocks, **FEW, **options).fit(S, y)
+        two = JointReduction(2, blocks=blocks, **FEW, **options).fit(S.toarray(), y)
         assert difference(one.loadings_, two.loadings_) < SAME
         np.testing.assert_allclose(one.transform(S), two.transform(S.toarray()), atol=1e-10)
 
@@ -197,19 +197,19 @@ def test_threads_do_not_change_the_result(data):
     models = []
     for n in (1, 2):
         with threadpool_limits(n):
-            models.append(JointReduction(2, blocks=blocks).fit(X, y))
+            models.append(JointReduction(2, blocks=blocks, **FEW).fit(X, y))
     assert difference(models[0].loadings_, models[1].loadings_) < SAME
 
 
 def test_float32_stays_float32_and_integers_work(data):
     X, y, blocks = data
-    model = JointReduction(2, blocks=blocks).fit(X.astype(np.float32), y)
+    model = JointReduction(2, blocks=blocks, **FEW).fit(X.astype(np.float32), y)
     assert model.transform(X.astype(np.float32)).dtype == np.float32
     assert model.components_.dtype == np.float32
-    reference = JointReduction(2, blocks=blocks).fit(X, y)
+    reference = JointReduction(2, blocks=blocks, **FEW).fit(X, y)
     assert difference(model.loadings_, reference.loadings_) < 1e-4
     whole = np.round(X * 100).astype(int)
-    assert JointReduction(2, blocks=blocks).fit(whole, y).transform(whole).dtype == np.float64
+    assert JointReduction(2, blocks=blocks, **FEW).fit(whole, y).transform(whole).dtype == np.float64
 
 
 def test_no_copy_of_the_table_is_made():

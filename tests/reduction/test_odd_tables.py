@@ -233,8 +233,8 @@ def test_folds_train_on_the_rows_of_the_splitter(cv, tall):
     for train, test in cv.split(X):
         known = np.full(60, np.nan)
         known[train] = y[train]
-        score = GaussianScore(ridge=2.0)
-        stein = SteinReduction(1, score_model=score, whiten=False, unlabeled_weight=0.0).fit(X, known)
+        options = {"score_model": GaussianScore(ridge=2.0), "whiten": False, "unlabeled_weight": 0.0}
+        stein = SteinReduction(1, n_groups=None, **options).fit(X, known)
         Z = stein.transform(X)
         line = LinearRegression().fit(Z[train], y[train])
         total += np.sum((y[test] - line.predict(Z[test])) ** 2)

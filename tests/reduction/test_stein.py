@@ -132,7 +132,7 @@ def test_moment_route_equals_the_route_of_any_score(data, half, order, inner):
             if inner.ridge == "auto" and np.isnan(Y).any() and "unlabeled_weight" not in options:
                 continue  # a flat block: no unlabelled direction to compare
             options = {"whiten": False, **options}  # the ridge of a hidden score is not known to the metric
-            one = SteinReduction(2, order=order, score_model=inner, **options).fit(X, Y)
+            one = SteinReduction(2, order=order, score_model=inner, n_groups=None, **options).fit(X, Y)
             two = SteinReduction(2, order=order, score_model=Delegated(inner), **options).fit(X, Y)
             assert difference(one, two) < 1e-7
 
@@ -190,7 +190,7 @@ def test_without_labels_the_result_is_pca(data, score_model):
 def test_partial_fit_csr_and_dask_equal_fit(half, mean, order):
     X, Y = half
     X = X + mean * X.std(axis=0)
-    options = {"order": order, "score_model": GaussianScore(ridge=1.0)}
+    options = {"order": order, "score_model": GaussianScore(ridge=1.0), "n_groups": 3}
     whole = SteinReduction(2, **options).fit(X, Y)
     stream = SteinReduction(2, **options)
     for i in range(0, 600, 150):
@@ -355,7 +355,7 @@ def test_cross_validation_refits_the_score_in_every_fold(half):
 def test_path_of_ridges_equals_one_fit_at_a_time(order):
     X, Y, _ = make_multiple_response(150, 90, 4, 2, rng=5)
     Y[60:] = np.nan
-    model = SteinReduction(3, order=order, whiten=False)
+    model = SteinReduction(3, order=order, whiten=False, n_groups=None)
     model.n_features_in_ = X.shape[1]
     folds = folds_of(model, X, Y, None, 2)
     path = GaussianPath(stein_from_tables(folds.tables.whole, None, folds.scale), model._options(), False, 90)

@@ -17,7 +17,7 @@ def slowly(block, *, seconds=0.1):
 
 @contextmanager
 def two_workers():
-    """A client of two worker processes of one thread each; take new ones for each death."""
+    """A client of two worker processes of one thread each; one that dies is started again."""
     from distributed import Client, LocalCluster
 
     options = {"dashboard_address": ":0", "silence_logs": 50, "memory_limit": 0}

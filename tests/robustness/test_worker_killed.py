@@ -37,8 +37,14 @@ SECONDS = {
 }  # many passes: shorter naps
 
 
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as client:
+        yield client
+
+
 @pytest.mark.parametrize("make", SECONDS)
-def test_the_result_is_the_same(make):
+def test_the_result_is_the_same(make, client):
     rng = np.random.default_rng(0)
     h = rng.gamma(2.0, size=(240, 1))
     X = h * np.arange(1.0, 7.0) + rng.random((240, 6))
@@ -47,7 +53,8 @@ def test_the_result_is_the_same(make):
     with dask.config.set(scheduler="synchronous"):
         before = make().fit(plain, response)
     slow = plain.map_blocks(slowly, dtype=float, seconds=SECONDS[make])
-    with two_workers() as client, one_is_killed(client):
+    client.wait_for_workers(2)
+    with one_is_killed(client):
         after = make().fit(slow, response)
     np.testing.assert_allclose(after.components_, before.components_, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(after.transform(X), before.transform(X), rtol=1e-10, atol=1e-10)

@@ -17,7 +17,9 @@ def mean_nsee(make, sizes, seeds=6, r=3, **fit):
         runs = []
         for seed in range(seeds):
             X, y, blocks, truth = make(n_components=r, rng=seed, **options)
-            runs.append(nsee(truth, JointReduction(r, blocks=blocks, **fit).fit(X, y).loadings_))
+            runs.append(
+                nsee(truth, JointReduction(r, blocks=blocks, n_groups=None, **fit).fit(X, y).loadings_)
+            )
         errors.append(np.mean(runs))
     return np.array(errors)
 
