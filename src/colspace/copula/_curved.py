@@ -43,7 +43,7 @@ _SPREAD_LEAF = 8  # cells whose spread is told together, at least
 _SWEEPS, _MANY = (
     3,
     24,
-)  # of the sites of the other levels, once a cell is gone; factors beyond which one has to do
+)  # of the sites of the other levels, once a cell is gone; factors beyond which there are none
 _KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
@@ -205,11 +205,13 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
         t_{-j} = V_{-j} (V^{-1} t - \nu w_j),
 
     by a rank-one downdate and (where loadings are uncertain) a small solve. Sites of other levels have been found with
-    the cell in view: they are swept anew.
+    the cell in view: they are swept anew, unless factors are so many that one cell is little of what they are told by.
     """
     f, k = model.factors, model.factors.rank
     rows = laws.known.rows
     at, j = rows.row[cells], int(rows.column[cells[0]])
+    if k > _MANY and len(laws.known.censored):
+        return laws.without(at, slice(j, j + 1))
     tau, nu, w = laws.tau[cells], laws.nu[cells], f.W[j]
     t, V = laws.posterior.t[at], unpack(laws.posterior.V[at], k)
     Vw = V @ w
@@ -232,7 +234,7 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
     part = Rows(len(at), rows.p, place[rows.row[kept]], rows.column[kept])
     tau, nu, level, noise = laws.tau[kept], laws.nu[kept], level[kept[on]], f.noise[rows.column[kept[on]]]
     chain = model.state.chain
-    for _ in range((_SWEEPS if k <= _MANY else 1) if len(on) else 0):
+    for _ in range(_SWEEPS if len(on) else 0):
         m, v = signal(part, q, f)
         centre, spread = cavity(m[on], v[on], tau[on], nu[on])
         law = censored_law(centre, spread, noise, chain.bounds, level, chain)
