@@ -8,9 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from colspace import CopulaImputer
-from colspace.copula import _curved, _nominal
+from colspace.copula import _curved, _fit, _forest, _nominal
 from colspace.copula import _word_learning as learning
+from colspace.copula._columns import group_of
 from colspace.copula._encode import known_rows
+from colspace.copula._marginals import Distinct
 from colspace.copula._nominal import group_law, hidden_group, level_laws
 from colspace.copula._row_laws import row_laws
 
@@ -131,14 +133,79 @@ def test_levels_of_all_groups_at_once_are_those_of_each(survey, rows, monkeypatc
             assert_allclose(law.probability, alone[:, group.kind] * group.share, atol=1e-8)
 
 
-def test_many_factors_take_a_cell_out_as_few_do(survey, solved, monkeypatch):
+@pytest.mark.parametrize("limit", ["_MANY", "_BROAD"])
+def test_wide_tables_take_a_cell_out_nearly_as_narrow_ones_do(solved, limit, monkeypatch):
     _, model, laws = solved
-    j = 0
-    where = np.flatnonzero(laws.known.rows.column == j)
+    where = np.flatnonzero(laws.known.rows.column == 0)
+    monkeypatch.setattr(_curved, "_BROAD", 100)
     swept = _curved.without(laws, model, where)
-    monkeypatch.setattr(_curved, "_MANY", 1)
+    monkeypatch.setattr(_curved, limit, 1)
     q = _curved.without(laws, model, where)
     rows = laws.known.rows.row[where]
-    assert_allclose(q.t, laws.without(rows, slice(j, j + 1)).t, atol=1e-12)
+    assert_allclose(q.t, laws.without(rows, slice(0, 1)).t, atol=1e-12)
     moved = np.abs(laws.posterior.t[rows] - swept.t).mean()
-    assert np.abs(q.t - swept.t).mean() < 0.25 * moved  # sites of levels know a little of the cell
+    assert 0 < np.abs(q.t - swept.t).mean() < 0.25 * moved  # sites of levels know a little of the cell
+
+
+# ---------------------------------------------------------------------- wide tables
+
+
+def test_forests_of_some_columns_are_those_of_a_table_of_these(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 6))
+    y = np.eye(2)[(X[:, 4] + X[:, 1] > 0).astype(int)]
+    some = np.array([1, 4, 5])
+    forest, outside = _forest.grow(X, y, None, np.random.default_rng(1), some=some)
+    assert len(forest.roots) == _forest.FEWER
+    assert set(np.unique(forest.feature[forest.left != np.arange(len(forest.left))])) == {1, 4, 5}
+    monkeypatch.setattr(_forest, "TREES", _forest.FEWER)
+    alone, same = _forest.grow(X[:, some], y, None, np.random.default_rng(1))
+    assert_allclose(forest(X), alone(X[:, some]), atol=1e-12)
+    assert_allclose(outside, same, atol=1e-12)
+
+
+def test_rare_levels_are_left_out_of_many_columns_only():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((500, _forest.MANY + 2))
+    z[:, 3] = np.where(np.arange(500) < 4, 2.6, -0.02)  # a level of .8 % of the cells
+    z[:, 7] = np.where(np.arange(500) < 25, 2.06, -0.11)  # of 5 %
+    assert np.setdiff1d(np.arange(z.shape[1]), _forest.telling(z)).tolist() == [3]
+    assert _forest.telling(z[:, : _forest.MANY]) is None
+    assert _forest.telling(0 * z) is None  # of nothing a forest is grown on all
+
+
+def test_words_of_wide_tables_have_forests_of_columns_that_vary(monkeypatch):
+    """Those of the row that vary, and all that the copula says of the classes."""
+    seen = []
+
+    def grow(X, y, *_, some, **__):
+        seen.append((X.shape[1], some))
+
+    monkeypatch.setattr(learning, "grow", grow)
+    rng = np.random.default_rng(0)
+    rest = rng.standard_normal((200, _forest.MANY + 5))
+    rest[:, :4] = 0.1
+    y = np.eye(3)[rng.integers(3, size=200)]
+    group = group_of(0, 0, Distinct(np.arange(3.0), y.sum(axis=0)))
+    for table in (rest, rest[:, :9]):
+        learning.forest_of(np.log(0.2 + 0.4 * y), table, y, np.ones(200), group, rng)
+    assert seen[0][0] == _forest.MANY + 8
+    assert seen[0][1].tolist() == list(range(4, _forest.MANY + 8))
+    assert seen[1] == (12, None)
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_tables_mostly_of_words_have_the_factors_that_are_found(words, monkeypatch):
+    """No others are tried: what more of them would tell is told by slopes and forests."""
+    asked = []
+    monkeypatch.setattr(_fit, "unclear", lambda *_: True)
+    monkeypatch.setattr(
+        _fit, "best_rank", lambda passes, state, *_, **__: asked.append(1) or state.factors.rank
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((120, 4)), columns=list("abcd"))
+    frame["w"] = np.array(["u", "v", "w", "x", "y"] if words else ["u", "v", "w"])[
+        rng.integers(3 + 2 * words, size=120)
+    ]
+    CopulaImputer(nonlinear=False, correlation="factors", random_state=0).fit(frame)
+    assert len(asked) == int(not words)

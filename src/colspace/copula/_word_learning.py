@@ -17,7 +17,7 @@ from ._curved import FEWEST, LEAST_GAIN, WIDE, is_gain, observed_latents
 from ._encode import known_rows, rows_per_block
 from ._estep import Array, Factors, Index, Posterior
 from ._fit import CopulaModel
-from ._forest import grow
+from ._forest import grow, telling
 from ._nominal import Levels, Words, class_law, hidden_group, log_odds, mixed
 from ._passes import DaskRows, LocalRows
 from ._row_laws import latent_variance, row_laws
@@ -25,6 +25,7 @@ from ._row_laws import latent_variance, row_laws
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
 PENALTIES = (30.0, 3.0)  # of the slopes
 SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
+ENOUGH = 1000  # rows of which half, left out, tell a penalty
 SETTLED = 1e-2  # change of a row's factors that ends their sweeps
 DOUBTED = 600  # numbers of a group whose uncertainty is kept, at most
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the forest's word
@@ -162,9 +163,11 @@ def forest_of(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(
-        np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs
-    )
+    some = telling(rest)
+    if some is not None:
+        some = np.append(some, rest.shape[1] + np.arange(law.shape[1]))
+    features = np.column_stack([rest, law])
+    grown = grow(features, y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs, some=some)
     if grown is None:
         return None
     forest, outside = grown
@@ -212,18 +215,19 @@ def steps_without(
 ) -> dict[int, tuple[Array, Array]]:
     """What `hidden_group` finds of the cells of each column of levels, were they hidden: rows solved once for all columns."""
     table, missing = observed_latents(X, model)
-    found: dict[int, list[tuple[Array, Array]]] = {}
-    for i, at, q, mean in told_without(X, cells, model, steps):
-        gone = missing[at]
-        gone[:, steps[i].start] = True
-        z = np.where(gone, mean, table[at])
+    odds: dict[int, list[Array]] = {}
+    means: dict[int, list[Array]] = {}
+    for i, _, q, mean in told_without(X, cells, model, steps):
+        odds.setdefault(i, []).append(odds_without(q, mean, model, steps[i]))
+        means.setdefault(i, []).append(mean)
+    found = {}
+    for i, parts in means.items():
+        j, gone = steps[i].start, missing[cells[i]]
+        gone[:, j] = True
+        z = np.where(gone, np.concatenate(parts), table[cells[i]])
         z = z if model.curved is None else model.curved.filled(z, gone)
-        rest = np.delete(z, steps[i].start, axis=1)
-        found.setdefault(i, []).append((odds_without(q, mean, model, steps[i]), rest))
-    return {
-        i: (np.concatenate([o for o, _ in part]), np.concatenate([z for _, z in part]))
-        for i, part in found.items()
-    }
+        found[i] = np.concatenate(odds[i]), np.delete(z, j, axis=1)
+    return found
 
 
 def best_penalty(
@@ -236,9 +240,9 @@ def best_penalty(
         law = mixed(group, class_law(1.0, told[part], rest[part], slopes), None, 0.0)
         return -float(w[part] @ np.log((law * y[part]).sum(axis=1)))
 
-    losses = [loss(np.ones(len(y), dtype=bool), None)]
+    parts = [which == k for k in range(FOLDS if len(y) < ENOUGH else FOLDS // 2)]
+    losses = [sum(loss(k, None) for k in parts)]
     for penalty in PENALTIES:
-        parts = [which == k for k in range(FOLDS)]
         losses.append(sum(loss(k, slopes_of(told[~k], rest[~k], y[~k], w[~k], penalty)) for k in parts))
     best = int(np.argmin(losses))
     return None if best == 0 else PENALTIES[best - 1]
