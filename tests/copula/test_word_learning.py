@@ -191,3 +191,27 @@ def test_fits_without_some_cells_have_the_noise_that_was_asked_for(common):
     found = _corrections.Refit(1e-3, common)(whole, LocalRows(np.where(rng.random(X.shape) < 0.1, np.nan, X)))
     spread = np.ptp(found.factors.noise)
     assert spread < 1e-12 if common else spread > 0.3
+
+
+def test_penalties_of_many_rows_are_told_by_half_of_them(monkeypatch):
+    """Of rows that are enough two parts of four are left out, each once, and without slopes the same rows are judged."""
+    rng = np.random.default_rng(2)
+    rest = rng.standard_normal((400, 1))
+    y = np.eye(2)[(rest[:, 0] + 0.5 * rng.standard_normal(400) > 0).astype(int)]
+    group = group_of(0, 0, Distinct(np.arange(2.0), y.sum(axis=0)))
+    sizes = []
+    slopes_of = learning.slopes_of
+    monkeypatch.setattr(
+        learning, "slopes_of", lambda *given: sizes.append(len(given[0])) or slopes_of(*given)
+    )
+    for enough, parts in ((1000, 4), (400, 2)):
+        monkeypatch.setattr(learning, "ENOUGH", enough)
+        sizes.clear()
+        assert (
+            learning.best_penalty(np.zeros((400, 2)), rest, y, np.ones(400), group, rng) in learning.PENALTIES
+        )
+        assert sizes == [300] * parts * len(learning.PENALTIES)
+    noise = rng.standard_normal((400, 1))
+    even = np.eye(2)[rng.integers(2, size=400)]
+    w = np.ones(400)
+    assert learning.best_penalty(np.zeros((400, 2)), 30 * noise, even, w, group, rng) is None

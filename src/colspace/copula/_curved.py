@@ -25,7 +25,7 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
-from ._forest import SPLITS, Forest, grow
+from ._forest import SPLITS, Forest, grow, telling
 from ._lean import beside_median, lean_of
 from ._predict import Gaps, dense, plain_gaps
 from ._residual_law import ResidualLaw, residual_law
@@ -40,10 +40,8 @@ WIDE = 100  # columns that a split looks at where there are words, at most
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SPREAD_LEAF = 8  # cells whose spread is told together, at least
-_SWEEPS, _MANY = (
-    3,
-    24,
-)  # of the sites of the other levels, once a cell is gone; factors beyond which one has to do
+_SWEEPS = 3  # of the sites of the other levels, once a cell is gone
+_MANY, _BROAD = 24, 100  # factors, and columns, beyond which there are none
 _KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
@@ -205,11 +203,13 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
         t_{-j} = V_{-j} (V^{-1} t - \nu w_j),
 
     by a rank-one downdate and (where loadings are uncertain) a small solve. Sites of other levels have been found with
-    the cell in view: they are swept anew.
+    the cell in view: they are swept anew, unless factors or columns are so many that one cell is little of what these are told by.
     """
     f, k = model.factors, model.factors.rank
     rows = laws.known.rows
     at, j = rows.row[cells], int(rows.column[cells[0]])
+    if (k > _MANY or rows.p > _BROAD) and len(laws.known.censored):
+        return laws.without(at, slice(j, j + 1))
     tau, nu, w = laws.tau[cells], laws.nu[cells], f.W[j]
     t, V = laws.posterior.t[at], unpack(laws.posterior.V[at], k)
     Vw = V @ w
@@ -232,7 +232,7 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
     part = Rows(len(at), rows.p, place[rows.row[kept]], rows.column[kept])
     tau, nu, level, noise = laws.tau[kept], laws.nu[kept], level[kept[on]], f.noise[rows.column[kept[on]]]
     chain = model.state.chain
-    for _ in range((_SWEEPS if k <= _MANY else 1) if len(on) else 0):
+    for _ in range(_SWEEPS if len(on) else 0):
         m, v = signal(part, q, f)
         centre, spread = cavity(m[on], v[on], tau[on], nu[on])
         law = censored_law(centre, spread, noise, chain.bounds, level, chain)
@@ -441,7 +441,10 @@ def correct(
 
     uniform = bool((w == w[0]).all())
     features = np.delete(table, cell.column, axis=1)
-    grown = grow(features, r, None if uniform else w, rng, worth, splits=splits, n_jobs=model.n_jobs)
+    some = telling(features) if splits == WIDE else None
+    grown = grow(
+        features, r, None if uniform else w, rng, worth, splits=splits, n_jobs=model.n_jobs, some=some
+    )
     if grown is None:
         return None
     forest, outside = grown

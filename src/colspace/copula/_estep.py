@@ -208,6 +208,12 @@ def posterior_of(tau: Any, nu: Any, f: Factors, take: Take = fresh) -> Posterior
     else:
         V = np.matmul(table.T, tau.T, out=take("V", table.shape[1], n))
         b = np.matmul(f.W.T, nu.T, out=take("W'nu", k, n))
+    return solved(V, b, take)
+
+
+def solved(V: Array, b: Array, take: Take = fresh) -> Posterior:
+    """The law of factors of precision I + V (packed, a row in each column; written over) that b is the precision times the mean of."""
+    k, n = b.shape
     t = take("t", k, n)
     (_solved_by_sweeps if k <= _SWEPT else _solved_by_roots)(V, b, t, take)
     return Posterior(t.T, V.T)

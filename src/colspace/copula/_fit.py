@@ -300,7 +300,10 @@ def fit_copula(
             passes.update(restart, state)
         state, traces, loose = run(state, auto_rank=counted)
         rank, most = state.factors.rank, min(most_factors(p), MOST)
-        if counted and rank < most and unclear(state.factors, cells, begun):
+        wordy = (
+            2 * sum(group.stop - group.start for group in groups) > p
+        )  # forests and slopes tell what more factors would
+        if counted and not wordy and rank < most and unclear(state.factors, cells, begun):
             starts = partial(_started, chain=chain, rng=rng)
             k = best_rank(some, state, starts, most, common=common, tol=tol, groups=groups)
             if k > rank:

@@ -14,6 +14,8 @@ from ._estep import Array, Index
 from ._threads import thread_pool
 
 TREES, FIRST = 100, 25  # trees, and those after which it shows whether more pay
+MANY, FEWER = 100, 60  # columns beyond which those that hardly vary are left out, and trees then
+_RARE = 0.1  # variance of z under which a column hardly varies: a level of some 1.5 % of the cells
 _BAG = 5000  # rows that a tree is grown on, at most
 _LEAVES = 1000  # about, of a tree: more rows make larger leaves
 SPLITS = 12  # columns that a split looks at, at most
@@ -70,17 +72,19 @@ def grow(
     leaf: int = 1,
     splits: int = SPLITS,
     n_jobs: int = 1,
+    some: Index | None = None,
 ) -> tuple[Forest, Array] | None:
     """A forest that tells y (a column, or several) from X, and its prediction of every row by the trees that have not seen the row.
 
     Rows that every tree has seen are predicted by the mean of y. None if the predictions of the first trees are not ``worth`` more.
     ``leaf`` is the least number of rows in a leaf, ``splits`` the number of columns that a split looks at, at most. ``n_jobs`` threads
-    grow the same trees.
+    grow the same trees. ``some`` are the only columns that splits look at, which takes fewer trees.
     """
     from sklearn.tree import ExtraTreeRegressor
 
-    n, p = X.shape
-    table = _single(X)
+    table = _single(X if some is None else X[:, some])
+    n, p = table.shape
+    whole = TREES if some is None else FEWER
     trees: list[Any] = []
     total, count = np.zeros(y.shape), np.zeros((n, *[1] * (y.ndim - 1)))
     size = min(n, _BAG)
@@ -96,7 +100,7 @@ def grow(
         return tree.tree_, rest, tree.tree_.predict(table[rest])[..., 0]
 
     pool = thread_pool(n_jobs)
-    for many in (FIRST, TREES - FIRST):
+    for many in (FIRST, whole - FIRST):
         if trees and not worth(np.where(count > 0, total / np.maximum(count, 1), mean)):
             return None
         bags = [(rng.integers(n, size=size), int(rng.integers(2**31 - 1))) for _ in range(many)]
@@ -105,11 +109,17 @@ def grow(
             trees.append(tree)
             total[rest] += told
             count[rest] += 1
-    return as_arrays(trees), np.where(count > 0, total / np.maximum(count, 1), mean)
+    return as_arrays(trees, some), np.where(count > 0, total / np.maximum(count, 1), mean)
 
 
-def as_arrays(trees: list[Any]) -> Forest:
-    """Trees of scikit-learn, one after another."""
+def telling(z: Array) -> Index | None:
+    """Columns that splits are to look at: of many those that vary, rare levels telling little; None: all."""
+    kept = np.flatnonzero(z.var(axis=0) >= _RARE)
+    return None if z.shape[1] <= MANY or not len(kept) else kept
+
+
+def as_arrays(trees: list[Any], some: Index | None = None) -> Forest:
+    """Trees of scikit-learn, one after another; ``some`` are the columns that they know."""
     roots = np.cumsum([0] + [tree.node_count for tree in trees[:-1]])
     parts = []
     for root, tree in zip(roots, trees, strict=True):
@@ -117,7 +127,7 @@ def as_arrays(trees: list[Any]) -> Forest:
         self = np.arange(tree.node_count)
         parts.append(
             (
-                np.where(leaf, 0, tree.feature),
+                np.where(leaf, 0, tree.feature if some is None else some[tree.feature]),
                 np.where(leaf, np.inf, tree.threshold),
                 root + np.where(leaf, self, tree.children_left),
                 root + np.where(leaf, self, tree.children_right),

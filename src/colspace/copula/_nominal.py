@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ._curved import observed_latents
 from ._estep import Array, Factors, Index
 from ._fit import CopulaModel
 from ._forest import Forest
-from ._predict import gaps
+from ._predict import HOLEY, gaps
 
 POWER = 0.85  # of the odds, where cells are too few to tell
 _LEAST = 1e-3  # part of the column's own shares in every law, so that nothing is impossible
@@ -127,27 +127,56 @@ def missing_levels(values: Any, groups: Sequence[Group]) -> list[Index]:
 def level_laws(
     values: Any, model: CopulaModel, columns: Columns, groups: Sequence[Group], words: Sequence[Words]
 ) -> list[Levels]:
-    """Probabilities of the levels at the gaps of some groups of a table of floats."""
-    out = []
-    for group, rows, known in zip(groups, missing_levels(values, groups), words, strict=True):
-        law = group_law(columns.expand(values[rows]), model, group, known)
-        out.append(Levels(group, rows, law[:, group.kind] * group.share))
-    return out
+    """Probabilities of the levels at the gaps of some groups of a table of floats, whose rows are solved once for all groups."""
+    gone = missing_levels(values, groups)
+    law = [np.ones((len(rows), group.classes)) for rows, group in zip(gone, groups, strict=True)]
+    some = np.unique(np.concatenate([np.zeros(0, np.intp), *gone]))
+    if len(some) > HOLEY * len(values):
+        some = np.arange(len(values))  # a table that others ask about, too, and that is solved once for all
+    for a, b, whole, sd in filled_tables(columns.expand(values[some]), model):
+        for out, rows, group, known in zip(law, gone, groups, words, strict=True):
+            ends = np.searchsorted(rows, [some[a], some[b - 1] + 1])
+            at = np.searchsorted(some[a:b], rows[slice(*ends)])
+            if len(at) and group.width:
+                out[slice(*ends)] = law_of(whole[at], sd[at], model, group, known)
+    return [
+        Levels(group, rows, each[:, group.kind] * group.share)
+        for group, rows, each in zip(groups, gone, law, strict=True)
+    ]
+
+
+def filled_tables(X: Array, model: CopulaModel) -> Iterator[tuple[int, int, Array, Array]]:
+    """Some rows after others, from which to which: z with gaps filled by their means, and deviations of the gaps."""
+    step = max(1, _AT_ONCE // max(X.shape[1], 1))
+    for a in range(0, len(X), step):
+        part = X[a : a + step]
+        whole, sd = observed_latents(part, model)[0], np.zeros(part.shape)
+        for gap in gaps(part, model):
+            whole[gap.rows, gap.column] = gap.mean
+            sd[gap.rows, gap.column] = gap.sd
+        yield a, a + len(part), whole, sd
+
+
+def law_of(whole: Array, sd: Array, model: CopulaModel, group: Group, words: Words) -> Array:
+    """Probabilities of the classes of a group in rows where it is missing, whose gaps are filled."""
+    odds, rest = told_of(whole, sd, model, group)
+    law = class_law(words.power, odds, rest, words.slopes)
+    told = None if words.forest is None else words.forest(np.column_stack([rest, law]))
+    return mixed(group, law, told, words.share)
+
+
+def told_of(whole: Array, sd: Array, model: CopulaModel, group: Group) -> tuple[Array, Array]:
+    """Log odds of the classes and z of all other columns."""
+    odds = log_odds(group, model, whole[:, group.latents], sd[:, group.latents])
+    return odds, np.delete(whole, group.latents, axis=1)
 
 
 def group_law(X: Array, model: CopulaModel, group: Group, words: Words) -> Array:
     """Probabilities of the classes of a group in rows where it is missing."""
     if not group.width:  # one class: nothing but the shares of its levels is known
         return np.ones((len(X), 1))
-    step = max(1, _AT_ONCE // max(X.shape[1], 1))
-    parts = [np.zeros((0, group.classes))]
-    for a in range(0, len(X), step):
-        asked = words.forest is not None or words.slopes is not None
-        odds, rest = hidden_group(X[a : a + step], model, group, table=asked)
-        law = class_law(words.power, odds, rest, words.slopes)
-        told = None if words.forest is None else words.forest(np.column_stack([rest, law]))
-        parts.append(mixed(group, law, told, words.share))
-    return np.concatenate(parts)
+    parts = [law_of(whole, sd, model, group, words) for _, _, whole, sd in filled_tables(X, model)]
+    return np.concatenate([np.zeros((0, group.classes)), *parts])
 
 
 def mixed(group: Group, law: Array, told: Array | None, share: float) -> Array:
@@ -158,20 +187,10 @@ def mixed(group: Group, law: Array, told: Array | None, share: float) -> Array:
     return (1.0 - _LEAST) * found + _LEAST * group.count / group.count.sum()
 
 
-def hidden_group(X: Array, model: CopulaModel, group: Group, *, table: bool) -> tuple[Array, Array]:
-    """Log odds of the classes in rows without them, and (if asked for) z of all other columns, gaps filled by their means."""
-    mean, sd = np.zeros((2, len(X), group.width))
-    whole = observed_latents(X, model)[0] if table else np.zeros((len(X), 0))
-    first, last = group.latents.start, group.latents.stop
-    for gap in gaps(X, model):
-        if first <= gap.column < last:
-            mean[gap.rows, gap.column - first] = gap.mean
-            sd[gap.rows, gap.column - first] = gap.sd
-        if table:
-            whole[gap.rows, gap.column] = gap.mean
-    return log_odds(group, model, mean, sd), np.delete(
-        whole, np.arange(first, last), axis=1
-    ) if table else whole
+def hidden_group(X: Array, model: CopulaModel, group: Group) -> tuple[Array, Array]:
+    """Log odds of the classes in rows without them, and z of all other columns, gaps filled by their means."""
+    parts = [told_of(whole, sd, model, group) for _, _, whole, sd in filled_tables(X, model)]
+    return np.concatenate([odds for odds, _ in parts]), np.concatenate([rest for _, rest in parts])
 
 
 def stepped_laws(values: Any, model: CopulaModel, columns: Columns) -> dict[int, tuple[Index, Array]]:

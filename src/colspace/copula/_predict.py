@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOGETHER = 1 << 12  # cells of a column that are filled at once
-_HOLEY = 0.5  # share of rows with gaps up to which others are not solved
+HOLEY = 0.5  # share of rows with gaps up to which others are not solved
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def of_holey_rows(observed: Callable[[Any], Array]) -> Callable[[Callable[P, T]]
         @wraps(function)
         def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
             X: Any = args[0]
-            if hasattr(X, "tocoo") or not len(X) or not np.mean(holey := np.isnan(X).any(axis=1)) <= _HOLEY:
+            if hasattr(X, "tocoo") or not len(X) or not np.mean(holey := np.isnan(X).any(axis=1)) <= HOLEY:
                 return function(*args, **kwargs)
             rows = np.flatnonzero(holey) if holey.any() else np.zeros(1, dtype=np.intp)
             found: Any = function(X[rows], *args[1:], **kwargs)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ._estep import (
     posterior_of,
     signal,
     sites_of,
+    solved,
     sums_by,
     triangle,
     unpack,
@@ -46,6 +48,28 @@ class RowLaws:
     posterior: Posterior
     tau: Array
     nu: Array
+    factors: Factors
+
+    @cached_property
+    def tables(self) -> tuple[Any, Any]:
+        """Tables of the sites."""
+        return self.known.rows.table(self.tau), self.known.rows.table(self.nu)
+
+    @cached_property
+    def told(self) -> tuple[Array, Array]:
+        """What the sites add to the precision of each row's factors (packed), and to that times their mean."""
+        (tau, nu), f = self.tables, self.factors
+        return np.asarray(tau @ f.second), np.asarray(nu @ f.W)
+
+    def without(self, at: Index, own: slice) -> Posterior:
+        r"""Factors of rows ``at`` with some columns hidden, the sites of the others as they are:
+
+        .. math:: V^{-1} = I + \sum_{j \notin own} \tau_j (w_j w_j^\top + C_j), \qquad V^{-1} t = \sum_{j \notin own} \nu_j w_j .
+        """
+        (tau, nu), f = self.tables, self.factors
+        V = self.told[0][at] - np.asarray(tau[at][:, own] @ f.second[own])
+        b = self.told[1][at] - np.asarray(nu[at][:, own] @ f.W[own])
+        return solved(np.ascontiguousarray(V.T), np.ascontiguousarray(b.T))
 
 
 @dataclass(frozen=True)
@@ -132,7 +156,7 @@ def row_laws(known: KnownRows, model: CopulaModel, settled: float = SETTLED) -> 
         products = pack(f.W[:, :, None] * f.W[:, None, :])
         inner = unpack(np.asarray(rows.table(variance * tau**2) @ products), f.rank)
         q = Posterior(q.t, q.V + pack(V @ inner @ V))
-    return RowLaws(known, q, tau, nu)
+    return RowLaws(known, q, tau, nu, f)
 
 
 def latent_variance(q: Posterior, f: Factors, scale: Array | None = None) -> Array:

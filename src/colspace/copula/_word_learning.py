@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from scipy.special import log_softmax
 from .._random import generator
 from ._bend import distinct_rows, sampled
 from ._columns import Columns, Group
-from ._curved import FEWEST, LEAST_GAIN, WIDE, is_gain, latent_table
+from ._curved import FEWEST, LEAST_GAIN, WIDE, is_gain, observed_latents
 from ._encode import known_rows, rows_per_block
-from ._estep import Array, Factors
+from ._estep import Array, Factors, Index, Posterior
 from ._fit import CopulaModel
-from ._forest import grow
+from ._forest import grow, telling
 from ._nominal import Levels, Words, class_law, hidden_group, log_odds, mixed
 from ._passes import DaskRows, LocalRows
 from ._row_laws import latent_variance, row_laws
@@ -25,6 +25,7 @@ from ._row_laws import latent_variance, row_laws
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
 PENALTIES = (30.0, 3.0)  # of the slopes
 SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
+ENOUGH = 1000  # rows of which half, left out, tell a penalty
 SETTLED = 1e-2  # change of a row's factors that ends their sweeps
 DOUBTED = 600  # numbers of a group whose uncertainty is kept, at most
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the forest's word
@@ -48,9 +49,10 @@ def learn_words(
         return (Words(),) * len(groups)
     rng = generator(random_state)
     X, weight = distinct_rows(*sampled(rows.X, rows.weight, rng))
+    there = [np.flatnonzero(~np.isnan(X[:, group.latents]).any(axis=1)) for group in groups]
     there = [
-        np.flatnonzero(~np.isnan(X[:, group.start])) if group.width else np.zeros(0, np.intp)
-        for group in groups
+        cells if group.width and len(cells) >= FEWEST else cells[:0]
+        for cells, group in zip(there, groups, strict=True)
     ]
     fold = [rng.permutation(np.arange(len(cells)) % FOLDS) for cells in there]
     odds = [np.zeros((len(cells), group.classes)) for cells, group in zip(there, groups, strict=True)]
@@ -59,19 +61,20 @@ def learn_words(
     ]
     for k in range(FOLDS):
         part = X.copy()
-        for group, cells, which in zip(groups, there, fold, strict=True):
-            part[cells[which == k], group.latents] = np.nan
+        few = [cells[which == k] for cells, which in zip(there, fold, strict=True)]
+        for group, cells in zip(groups, few, strict=True):
+            part[cells, group.latents] = np.nan
         other = refit(model, LocalRows(part, weight, rows.n_jobs))
-        for i, (group, cells) in enumerate(zip(groups, there, strict=True)):
-            if len(cells) >= FEWEST:
-                on = np.flatnonzero(fold[i] == k)
-                without = hide(X[cells[on]], group)
-                odds[i][on] = told_without(without, other, group)[0]
-                rest[i][on] = told_without(without, model, group)[1]
+        for i, at, q, mean in told_without(X, few, other, groups):
+            odds[i][np.searchsorted(there[i], at)] = odds_without(q, mean, other, groups[i])
+    table, missing = observed_latents(X, model)
+    for i, at, _, mean in told_without(X, there, model, groups):
+        z = np.where(missing[at], mean, table[at])
+        rest[i][np.searchsorted(there[i], at)] = np.delete(z, groups[i].latents, axis=1)
     w = np.ones(len(X)) if weight is None else weight
     return tuple(
         learn_group(X[cells][:, group.latents], w[cells], told, z, group, rng, rows.n_jobs, forests=grown)
-        if len(cells) >= FEWEST
+        if len(cells)
         else Words()
         for group, cells, told, z, grown in zip(groups, there, odds, rest, forests, strict=True)
     )
@@ -84,20 +87,32 @@ def hide(X: Array, group: Group) -> Array:
     return X
 
 
-def told_without(X: Array, model: CopulaModel, group: Group) -> tuple[Array, Array]:
-    """`hidden_group` of a model of factors alone, its sites swept less often."""
-    own, f = group.latents, model.factors
-    few = Factors(f.W[own], f.C[own], f.noise[own])
+def told_without(
+    X: Array, cells: Sequence[Index], model: CopulaModel, groups: Sequence[Group]
+) -> Iterator[tuple[int, Index, Posterior, Array]]:
+    """For each group some of the rows that have it, in order, and their factors and means of z under factors alone, were it hidden.
+
+    The rows are solved once for all groups: levels of other columns tell what they do with the group in view.
+    """
+    f = model.factors
+    some = np.unique(np.concatenate([np.zeros(0, np.intp), *cells]))
     step = rows_per_block(len(model.columns), f.rank)
-    odds, rest = [np.zeros((0, group.classes))], [np.zeros((0, X.shape[1] - group.width))]
-    for a in range(0, len(X), step):
-        known = known_rows(X[a : a + step], model.state.chain, model.columns, model.labels)
-        q = row_laws(known, model, SETTLED).posterior
-        mean = q.t @ f.W.T
-        odds.append(log_odds(group, model, mean[:, own], np.sqrt(latent_variance(q, few))))
-        table, missing = latent_table(known, model)
-        rest.append(np.delete(np.where(missing, mean, table), np.arange(own.start, own.stop), axis=1))
-    return np.concatenate(odds), np.concatenate(rest)
+    for a in range(0, len(some), step):
+        part = some[a : a + step]
+        known = known_rows(X[part], model.state.chain, model.columns, model.labels)
+        laws = row_laws(known, model, SETTLED)
+        for i, (group, own) in enumerate(zip(groups, cells, strict=True)):
+            at = own[slice(*np.searchsorted(own, [part[0], part[-1] + 1]))]
+            if len(at):
+                q = laws.without(np.searchsorted(part, at), group.latents)
+                yield i, at, q, q.t @ f.W.T
+
+
+def odds_without(q: Posterior, mean: Array, model: CopulaModel, group: Group) -> Array:
+    """Log odds of the classes of a group in rows whose factors are known without it."""
+    f, own = model.factors, group.latents
+    few = Factors(f.W[own], f.C[own], f.noise[own])
+    return log_odds(group, model, mean[:, own], np.sqrt(latent_variance(q, few)))
 
 
 def learn_group(
@@ -148,9 +163,11 @@ def forest_of(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    grown = grow(
-        np.column_stack([rest, law]), y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs
-    )
+    some = telling(rest)
+    if some is not None:
+        some = np.append(some, rest.shape[1] + np.arange(law.shape[1]))
+    features = np.column_stack([rest, law])
+    grown = grow(features, y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs, some=some)
     if grown is None:
         return None
     forest, outside = grown
@@ -178,17 +195,39 @@ def learn_steps(
     rng = generator(random_state)
     X, weight = distinct_rows(*sampled(rows.X, rows.weight, rng))
     w = np.ones(len(X)) if weight is None else weight
+    there = [np.flatnonzero(~np.isnan(X[:, group.start])) for group in steps]
+    there = [cells if len(cells) >= FEWEST else cells[:0] for cells in there]
+    shared = not model.by_cell and model.bridge is None
+    every = steps_without(X, there, model, steps) if shared else {}
     out = []
-    for group in steps:
-        cells = np.flatnonzero(~np.isnan(X[:, group.start]))
-        if len(cells) >= FEWEST:
-            own = X[cells, group.start]
-            odds, rest = hidden_group(hide(X[cells], group), model, group, table=True)
-            y = (own[:, None] == group.levels).astype(np.float64)
+    for i, (group, cells) in enumerate(zip(steps, there, strict=True)):
+        if len(cells):
+            odds, rest = every[i] if shared else hidden_group(hide(X[cells], group), model, group)
+            y = (X[cells, group.start][:, None] == group.levels).astype(np.float64)
             found = forest_of(class_law(1.0, odds), rest, y, w[cells], group, rng, rows.n_jobs)
             if found is not None:
                 out.append((group, Words(1.0, None, *found)))
     return tuple(out)
+
+
+def steps_without(
+    X: Array, cells: Sequence[Index], model: CopulaModel, steps: Sequence[Group]
+) -> dict[int, tuple[Array, Array]]:
+    """What `hidden_group` finds of the cells of each column of levels, were they hidden: rows solved once for all columns."""
+    table, missing = observed_latents(X, model)
+    odds: dict[int, list[Array]] = {}
+    means: dict[int, list[Array]] = {}
+    for i, _, q, mean in told_without(X, cells, model, steps):
+        odds.setdefault(i, []).append(odds_without(q, mean, model, steps[i]))
+        means.setdefault(i, []).append(mean)
+    found = {}
+    for i, parts in means.items():
+        j, gone = steps[i].start, missing[cells[i]]
+        gone[:, j] = True
+        z = np.where(gone, np.concatenate(parts), table[cells[i]])
+        z = z if model.curved is None else model.curved.filled(z, gone)
+        found[i] = np.concatenate(odds[i]), np.delete(z, j, axis=1)
+    return found
 
 
 def best_penalty(
@@ -201,9 +240,9 @@ def best_penalty(
         law = mixed(group, class_law(1.0, told[part], rest[part], slopes), None, 0.0)
         return -float(w[part] @ np.log((law * y[part]).sum(axis=1)))
 
-    losses = [loss(np.ones(len(y), dtype=bool), None)]
+    parts = [which == k for k in range(FOLDS if len(y) < ENOUGH else FOLDS // 2)]
+    losses = [sum(loss(k, None) for k in parts)]
     for penalty in PENALTIES:
-        parts = [which == k for k in range(FOLDS)]
         losses.append(sum(loss(k, slopes_of(told[~k], rest[~k], y[~k], w[~k], penalty)) for k in parts))
     best = int(np.argmin(losses))
     return None if best == 0 else PENALTIES[best - 1]
