@@ -172,7 +172,9 @@ def test_refits_fill_pieces_of_the_rows(monkeypatch, kind):
     expected = clone(model).fit(whole, y)
     sizes, fill = [], _gaps_chunks.filled_by
     monkeypatch.setattr(_gaps_chunks, "chunk_rows", lambda *a, **k: 256)
-    monkeypatch.setattr(_gaps_chunks, "filled_by", lambda i, X, *rest: sizes.append(len(X)) or fill(i, X, *rest))
+    monkeypatch.setattr(
+        _gaps_chunks, "filled_by", lambda i, X, *rest: sizes.append(len(X)) or fill(i, X, *rest)
+    )
     found = model.fit(whole, y)
     assert sizes == [256, 256, 256, 32] * 2
     for name in ("components_", "components_error_"):
