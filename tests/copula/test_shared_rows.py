@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 
 from colspace import CopulaImputer
 from colspace.copula import _curved, _fit, _forest, _nominal
@@ -90,6 +91,11 @@ def test_groups_told_together_are_told_as_each_by_itself(survey, solved, monkeyp
         assert (np.concatenate([at for _, at, _, _ in parts]) == there[i]).all()
         assert_allclose(np.concatenate([mean for *_, mean in parts]), whole[i][2], atol=1e-9)
         assert group.width == 4
+
+
+def test_sparse_tables_have_no_groups_to_tell(survey):
+    _, model = survey
+    assert level_laws(csr_matrix((3, 2)), model._odds, model._columns, (), ()) == []
 
 
 def test_columns_of_levels_told_together_see_gaps_as_corrections_fill_them(survey, solved):

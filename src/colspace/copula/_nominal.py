@@ -128,6 +128,8 @@ def level_laws(
     values: Any, model: CopulaModel, columns: Columns, groups: Sequence[Group], words: Sequence[Words]
 ) -> list[Levels]:
     """Probabilities of the levels at the gaps of some groups of a table of floats, whose rows are solved once for all groups."""
+    if not groups:
+        return []
     gone = missing_levels(values, groups)
     law = [np.ones((len(rows), group.classes)) for rows, group in zip(gone, groups, strict=True)]
     some = np.unique(np.concatenate([np.zeros(0, np.intp), *gone]))
