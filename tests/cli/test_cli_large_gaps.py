@@ -41,11 +41,11 @@ def run(table, name, response, *options, code=0):
     return done
 
 
-def both(monkeypatch, table, response="y"):
+def both(monkeypatch, table, response="y", *options):
     """Notes of the run in memory, which are those of the run in chunks, whose results are compared."""
-    notes = [run(table, "whole", response).stderr]
+    notes = [run(table, "whole", response, *options).stderr]
     small(monkeypatch)
-    notes.append(run(table, "chunks", response).stderr)
+    notes.append(run(table, "chunks", response, *options).stderr)
     assert sorted(notes[0].splitlines()) == sorted(notes[1].splitlines())
     one, other = (load(f"{name}.skops") for name in ("whole", "chunks"))
     assert type(one) is type(other)
@@ -138,3 +138,22 @@ def test_a_sample_is_told_of_where_one_is_drawn(frame, monkeypatch, rows):
     frame.loc[5, "x1"] = np.nan
     frame.to_csv("t.csv", index=False)
     assert ("as 300 rows drawn at random teach" in both(monkeypatch, "t.csv")) == (rows == 350)
+
+
+def test_rows_that_lack_one_of_several_responses(frame, monkeypatch):
+    frame.loc[::9, "y"] = np.nan
+    frame.loc[5, "x4"] = np.nan
+    frame.loc[7, "x1"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    assert "68 rows without a response" in both(monkeypatch, "t.csv", "y", "-y", "x4")
+
+
+def test_progress_counts_every_row_once(frame, monkeypatch, caplog):
+    """Rows that were read before the first gap are read again."""
+    caplog.set_level("INFO", "colspace")
+    frame.loc[500, "x1"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    small(monkeypatch)
+    run("t.csv", "chunks", "y")
+    told = [r.getMessage() for r in caplog.records if "reading and fitting" in r.getMessage()]
+    assert int(told[-1].split(": ")[1].split(" of ")[0]) == ROWS

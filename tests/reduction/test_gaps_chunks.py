@@ -68,7 +68,8 @@ def test_published_moments_and_labels(response):
     np.testing.assert_allclose(model.fit(chunks(X, y)).components_, expected, rtol=1e-6, atol=1e-9)
 
 
-def test_chunks_without_gaps_are_reduced_as_they_are():
+def test_chunks_without_gaps_are_reduced_as_they_are(monkeypatch):
+    monkeypatch.setattr(_gaps, "refitted", None)  # nothing is filled, so that no imputer adds a variance
     X, y = table(share=0.0)
     found = HoleyReduction(random_state=0).fit(chunks(X, y))
     assert np.array_equal(found.components_, JointReduction().fit(X, y).components_)
@@ -87,9 +88,11 @@ def test_a_sample_of_the_rows_teaches_how_to_fill(monkeypatch, pieces):
     )
     model = HoleyReduction(random_state=0)
     found = model.fit(chunks(X, y)) if pieces else model.fit(X, y)
-    rows = {row.tobytes() for row in X}
-    assert seen[0].shape == (800, 5)
-    assert len({row.tobytes() for row in seen[0]} & rows) == 800
+    places = {row.tobytes(): i for i, row in enumerate(X)}
+    drawn = [places[row.tobytes()] for row in seen[0]]
+    assert len(drawn) == len(set(drawn)) == 800
+    assert abs(np.mean(drawn) - 2000) < 200  # five standard errors
+    assert np.mean(np.diff(drawn) > 0) > 0.98  # in order; two rows are gaps alone
     assert found.reducer_.n_groups_ == whole.reducer_.n_groups_
     assert found.missing_share_ == whole.missing_share_
     assert 0 < nsee(found.loadings_, whole.loadings_) < 0.1
@@ -128,6 +131,22 @@ def test_the_imputers_variance_is_scaled_to_the_rows_that_it_has_seen(monkeypatc
         model.components_error_**2, model.reducer_.components_error_**2 + variances[0].T / 3, rtol=1e-9
     )
     assert np.array_equal(model.components_, few.components_)
+    r = len(model.components_)
+    outside = float(variances[1].sum()) / 3 / r
+    expected = _gaps.widened(model.reducer_.expected_error_["x"], outside, 1 - r / 5)
+    assert model.expected_error_["x"] == pytest.approx(expected, rel=1e-9)
+    assert expected > model.reducer_.expected_error_["x"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"n_components": 0}, "'n_components' parameter"), ({"selection": "paper"}, "n_selected")],
+)
+def test_options_are_refused_before_the_chunks_are_read(options, said):
+    read = iter([table(40)])
+    with pytest.raises(ValueError, match=said):
+        HoleyReduction(reducer=JointReduction(**options)).fit(read)
+    assert next(read, None) is not None
 
 
 def test_bad_chunks():
