@@ -40,8 +40,8 @@ WIDE = 100  # columns that a split looks at where there are words, at most
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SPREAD_LEAF = 8  # cells whose spread is told together, at least
-_SWEEPS = 3  # of the sites of the other levels, once a cell is gone
-_MANY, _BROAD = 24, 100  # factors, and columns, beyond which there are none
+_SWEEPS, _MANY = 3, 24  # of the sites of the other levels, once a cell is gone; factors beyond which one has to do
+_BROAD = 100  # columns beyond which none is needed
 _KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
 
@@ -203,12 +203,12 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
         t_{-j} = V_{-j} (V^{-1} t - \nu w_j),
 
     by a rank-one downdate and (where loadings are uncertain) a small solve. Sites of other levels have been found with
-    the cell in view: they are swept anew, unless factors or columns are so many that one cell is little of what these are told by.
+    the cell in view: they are swept anew, unless columns are so many that one cell is little of what tells them.
     """
     f, k = model.factors, model.factors.rank
     rows = laws.known.rows
     at, j = rows.row[cells], int(rows.column[cells[0]])
-    if (k > _MANY or rows.p > _BROAD) and len(laws.known.censored):
+    if rows.p > _BROAD and len(laws.known.censored):
         return laws.without(at, slice(j, j + 1))
     tau, nu, w = laws.tau[cells], laws.nu[cells], f.W[j]
     t, V = laws.posterior.t[at], unpack(laws.posterior.V[at], k)
@@ -232,7 +232,7 @@ def without(laws: RowLaws, model: CopulaModel, cells: Index) -> Posterior:
     part = Rows(len(at), rows.p, place[rows.row[kept]], rows.column[kept])
     tau, nu, level, noise = laws.tau[kept], laws.nu[kept], level[kept[on]], f.noise[rows.column[kept[on]]]
     chain = model.state.chain
-    for _ in range(_SWEEPS if len(on) else 0):
+    for _ in range((_SWEEPS if k <= _MANY else 1) if len(on) else 0):
         m, v = signal(part, q, f)
         centre, spread = cavity(m[on], v[on], tau[on], nu[on])
         law = censored_law(centre, spread, noise, chain.bounds, level, chain)
