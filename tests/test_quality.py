@@ -28,7 +28,7 @@ from colspace.quality import (
 from colspace.quality._methods import readers_of_all, width_parameter
 from colspace.quality._result import cross_chosen, is_above
 from colspace.quality._table import read_table
-from colspace.reduction import ReducedRank
+from colspace.reduction import ReducedRank, _gradient
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 6)) * [1, 10, 0.1, 1, 1, 1] + 5
@@ -504,3 +504,14 @@ def test_all_columns_are_read_by_squares_where_those_are_few(columns, rows, clas
     found = readers_of_all(default_readers(classes=classes), columns, rows, classes=classes)
     assert ("quadratic" in found) is kept
     assert len(found) == 2 + kept
+
+
+def test_numbers_of_directions_share_the_kernel_regression(monkeypatch):
+    fits, fit = [], _gradient.fit_kernel
+    monkeypatch.setattr(_gradient, "fit_kernel", lambda *a, **k: fits.append(k) or fit(*a, **k))
+    counts = []
+    for numbers in (1, (1, 2)):
+        quick(X, Y, reducers={"joint reduction": JointReduction(n_groups=None)}, n_components=numbers)
+        counts.append(len(fits))
+        fits.clear()
+    assert counts[0] == counts[1] > 0

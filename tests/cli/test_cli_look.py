@@ -263,8 +263,20 @@ def test_a_response_known_by_its_name_may_have_gaps(tmp_path, monkeypatch):
     reduce = next(command for command in advised("t.csv") if command[0] == "reduce")
     assert reduce[3] == "y"
     assert CliRunner().invoke(colspace, [*reduce, "--no-check"]).exit_code == 0
-    frame.assign(y=frame["y"].where(frame.index == 0)).to_csv("t.csv", index=False)
+    frame.assign(y=frame["y"].where(frame.index % 3 == 0)).to_csv("t.csv", index=False)
     assert next(command for command in advised("t.csv") if command[0] == "reduce")[3] == "c"
+
+
+def test_labels_of_topics_have_no_gaps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    words = rng.choice(["cat", "dog", "bird", "sat", "ran", "flew", "far", "home"], (60, 8))
+    frame = pd.DataFrame({"label": rng.choice(["a", "b"], 60), "story": [" ".join(row) for row in words]})
+    frame.to_csv("t.csv", index=False)
+    assert [command[0] for command in advised("t.csv")] == ["atoms"]
+    frame.loc[3, "label"] = None
+    frame.to_csv("t.csv", index=False)
+    assert "atoms" not in [command[0] for command in advised("t.csv")]
 
 
 def test_where_nothing_fits_it_says_what_would(odd):

@@ -98,3 +98,9 @@ def test_cells_of_a_column_are_gathered(fitted, monkeypatch):
         assert np.array_equal(np.isnan(told[0]), ~np.isnan(X))
         for gap in cells:
             assert np.array_equal(told[:, gap.rows, gap.column], [gap.rows, gap.mean, gap.sd])
+
+
+def test_cells_with_a_law_of_their_own_are_not_gathered(fitted):
+    model, X = fitted
+    cells = [replace(gap, law=object()) for gap in _predict.gaps(X, model._point)]
+    assert [id(gap) for gap in _predict.gathered(iter(cells * 2))] == [id(gap) for gap in cells * 2]
