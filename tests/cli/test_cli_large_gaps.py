@@ -160,3 +160,15 @@ def test_progress_counts_every_row_once(frame, monkeypatch, caplog):
     run("t.csv", "chunks", "y")
     told = [r.getMessage() for r in caplog.records if "reading and fitting" in r.getMessage()]
     assert int(told[-1].split(": ")[1].split(" of ")[0]) == ROWS
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_infinite_responses_are_named_and_counted(frame, monkeypatch, tmp_path, gap):
+    frame.loc[[10, 500], "y"] = [np.inf, -np.inf]
+    if gap:
+        frame.loc[300, "x1"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    small(monkeypatch)
+    told = run("t.csv", "chunks", "y", code=2).stderr
+    assert told.endswith("infinite values in the response in 1 column(s): 'y' (2); drop those rows first\n")
+    assert not list(tmp_path.glob("chunks.*"))

@@ -90,12 +90,13 @@ class _Gaps:
 
 @dataclass
 class _Read:
-    """What a pass over the rows keeps: a sample, counts of gaps, rows read, and rows without a response."""
+    """What a pass over the rows keeps: a sample, counts of gaps, rows read, rows without a response, and infinite responses by column."""
 
     sample: _Sample
     gaps: _Gaps
     read: int = 0
     lost: int = 0
+    infinite: Any = 0
 
     def notes(self) -> list[str]:
         """What to say of rows that were left out."""
@@ -197,12 +198,17 @@ class Streamed:
             if not there.all():
                 rows.lost += int(np.count_nonzero(~there))
                 X, y = X[there], y[there].reset_index(drop=True)
-            if refused:
+            if not self.worded:
+                rows.infinite = rows.infinite + np.isinf(y.to_numpy()).sum(axis=0)
+            if refused or np.any(rows.infinite):
                 continue  # count the rest
             frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
             rows.sample.add(frame, y)
             if len(frame):
                 yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
+        if np.any(rows.infinite):
+            found = {name: int(n) for name, n in zip(self.choice.responses, rows.infinite, strict=True) if n}
+            raise ValueError(gaps_found("infinite", found, "in the response", "drop those rows first"))
         gaps.refuse()
         if rows.lost == rows.read:
             raise ValueError(no_response(self.choice.responses))
