@@ -35,7 +35,7 @@ ASKED = {
 @pytest.mark.parametrize("asked", ASKED)
 def test_only_rows_with_gaps_are_solved(fitted, monkeypatch, asked):
     model, X = fitted
-    monkeypatch.setattr(_predict, "_HOLEY", -1.0)
+    monkeypatch.setattr(_predict, "HOLEY", -1.0)
     expected = ASKED[asked](model, X)
     monkeypatch.undo()
     seen, solve = [], _predict.solved_rows
@@ -53,7 +53,7 @@ def test_tables_without_gaps(fitted, monkeypatch, asked):
     model, X = fitted
     whole = X[~np.isnan(X).any(axis=1)]
     found = ASKED[asked](model, whole)
-    monkeypatch.setattr(_predict, "_HOLEY", -1.0)
+    monkeypatch.setattr(_predict, "HOLEY", -1.0)
     for one, other in zip(found, ASKED[asked](model, whole), strict=True):
         np.testing.assert_array_equal(one, other)
 

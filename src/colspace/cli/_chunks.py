@@ -208,7 +208,7 @@ class Streamed:
                 yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
         if np.any(rows.infinite):
             found = {name: int(n) for name, n in zip(self.choice.responses, rows.infinite, strict=True) if n}
-            raise ValueError(gaps_found("infinite", found, "in the response", "drop those rows first"))
+            raise ValueError(gaps_found("infinite", found, "in the response", LEAVE_ROWS))
         gaps.refuse()
         if rows.lost == rows.read:
             raise ValueError(no_response(self.choice.responses))
