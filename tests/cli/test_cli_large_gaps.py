@@ -170,5 +170,7 @@ def test_infinite_responses_are_named_and_counted(frame, monkeypatch, tmp_path, 
     frame.to_csv("t.csv", index=False)
     small(monkeypatch)
     told = run("t.csv", "chunks", "y", code=2).stderr
-    assert told.endswith("infinite values in the response in 1 column(s): 'y' (2); drop those rows first\n")
+    assert told.endswith(
+        "infinite values in the response in 1 column(s): 'y' (2); give --na inf or --na -inf if they stand for gaps, or drop those rows\n"
+    )
     assert not list(tmp_path.glob("chunks.*"))
