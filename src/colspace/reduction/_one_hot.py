@@ -60,11 +60,13 @@ def summed_to_one(filled: Any, X: Any, groups: Sequence[slice]) -> Any:
     Means of the columns one by one miss it by a little, and a direction along which nothing else varies would
     see the rows with gaps alone.
     """
-    before = np.asarray(as_table(X).values)
+    if not groups:
+        return filled
+    before, after = (np.asarray(as_table(table).values) for table in (X, filled))
     for group in groups:
         rows = np.flatnonzero(np.isnan(before[:, group]).any(axis=1))
         if len(rows):
-            part = np.asarray(as_table(filled).values[rows, group], dtype=np.float64)
+            part = np.asarray(after[rows, group], dtype=np.float64)
             filled = _replaced(filled, rows, group, _scaled(part, np.isnan(before[rows, group])))
     return filled
 
