@@ -1,6 +1,6 @@
 """Partners of a thousand new entities among twenty thousand, kernel ridge, and what "auto" loses against its grid.
 
-    python benchmarks/pairs.py [--quick] [--ridge] [--targets] [--sum] [--default FIRST LAST] [--auto N] [--similarities FIRST LAST]
+    python benchmarks/pairs.py [--quick] [--ridge] [--targets] [--sum] [--default FIRST LAST] [--auto N] [--similarities FIRST LAST] [--twins FIRST LAST]
 
 20,000 x 20,000 entities with 200 features a side and a million links: CPU seconds to fit and to find the 20 best partners
 of 1,000 new entities, with small weights dropped, in single precision, and in double precision with all weights, and how
@@ -9,7 +9,8 @@ generated tables. ``--sum``: cpHd with its own kernel. ``--default FIRST LAST``:
 (COLSPACE_DATA) as the experiment in full has them (20: 0 20), recall of KernelPairRegressor() tuned on each by itself.
 ``--auto N``: N partitions of the gene-disease data (COLSPACE_DATA), recall at 100 of PairRegressor's defaults and of
 every setting of the grid. ``--similarities FIRST LAST``: new entities whose partners are given by similarities, seeds from
-FIRST, beside nearest neighbours. One BLAS thread throughout, CPU seconds, peak memory of the process.
+FIRST, beside nearest neighbours. ``--twins FIRST LAST``: the same with partners of a few binary features, many of which have
+the same. One BLAS thread throughout, CPU seconds, peak memory of the process.
 """
 
 from __future__ import annotations
@@ -297,6 +298,13 @@ SIMILARITIES = {
     "both sides": (80, 140, 0.035, "correlation", True),
     "cosines, larger": (200, 300, 0.035, "cosine", False),
 }
+TWINS = {  # the fourth is how many features partners have
+    "6 marks": (80, 140, 0.035, 6, False),
+    "3 marks": (80, 140, 0.035, 3, False),
+    "10 marks": (80, 140, 0.035, 10, False),
+    "6 marks, 10 % links": (80, 140, 0.1, 6, False),
+    "6 marks, larger": (200, 300, 0.035, 6, False),
+}
 _NEW = 150
 
 
@@ -323,14 +331,16 @@ def factor_table(n: int, m: int, share: float, seed: int) -> tuple[Any, Any, Any
     return X, marks.astype(np.float64), (scores > np.quantile(scores, 1 - share)) * 1.0
 
 
-def similarities(first: int, last: int) -> None:
+def alone(first: int, last: int, cases: dict[str, Any]) -> None:
     """Recall at 5 and average precision of new entities: nearest neighbours, and ridges with and without a share of
     partners by themselves."""
-    for name, (n, m, share, kind, both) in SIMILARITIES.items():
+    for name, (n, m, share, kind, both) in cases.items():
         found = []
         for seed in range(first, last):
             X, marks, Y = factor_table(n + _NEW, m, share, seed)
-            T, seen, truth = similarity(marks, kind), sparse.csr_array(Y[:n]), Y[n:]
+            featured = isinstance(kind, int)
+            T = marks[:, :kind] if featured else similarity(marks, kind)
+            seen, truth = sparse.csr_array(Y[:n]), Y[n:]
             base = base_kernel(X[:n], "gaussian")
             S = similarity(X, kind) if both else base.kernel(base.raw(base.see(X)), 0.5)
             S, S_new = S[:n, :n], S[n:, :n]
@@ -339,7 +349,10 @@ def similarities(first: int, last: int) -> None:
             best = NEIGHBOURS[int(np.argmax([recall_at_k(Y[:n][linked], P, 5) for P in near]))]
             ways = [(nearest(S_new, best, itself=True) @ seen).toarray()]
             for own in (0.0, "auto"):
-                metric = {"left": "precomputed" if both else "auto", "right": "precomputed"}
+                metric = {
+                    "left": "precomputed" if both else "auto",
+                    "right": "auto" if featured else "precomputed",
+                }
                 model = KernelPairRegressor(metric=metric, n_top=10, own=own)
                 ways.append(model.fit(S if both else X[:n], T, seen).predict(S_new if both else X[n:]))
             kept = truth.sum(axis=1) > 0
@@ -354,7 +367,7 @@ def similarities(first: int, last: int) -> None:
         error = ahead.std(axis=0, ddof=1) / np.sqrt(len(ahead))
         text = [f"{recall:.3f} {precision:.3f}" for recall, precision in each.mean(axis=0)]
         print(
-            f"{name:16} neighbours {text[0]}, own=0 {text[1]}, auto {text[2]}, auto minus neighbours "
+            f"{name:19} neighbours {text[0]}, own=0 {text[1]}, auto {text[2]}, auto minus neighbours "
             f"{ahead.mean(axis=0)[0]:+.3f} ± {error[0]:.3f}, {ahead.mean(axis=0)[1]:+.3f} ± {error[1]:.3f}",
             flush=True,
         )
@@ -393,6 +406,9 @@ def main() -> None:
     parser.add_argument(
         "--similarities", type=int, nargs=2, metavar=("FIRST", "LAST"), help="partners given by similarities"
     )
+    parser.add_argument(
+        "--twins", type=int, nargs=2, metavar=("FIRST", "LAST"), help="partners with the same features"
+    )
     arguments = parser.parse_args()
     with threadpool_limits(1):
         if arguments.auto:
@@ -400,7 +416,9 @@ def main() -> None:
         elif arguments.default:
             default(*arguments.default)
         elif arguments.similarities:
-            similarities(*arguments.similarities)
+            alone(*arguments.similarities, SIMILARITIES)
+        elif arguments.twins:
+            alone(*arguments.twins, TWINS)
         elif arguments.sum:
             own_kernel()
         elif arguments.targets:

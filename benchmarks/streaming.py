@@ -70,6 +70,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as own:
         folder = asked.folder or Path(own)
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"rows-{int(asked.rows)}-{asked.columns}.csv"
         if not path.exists():
             write_rows(path, int(asked.rows), asked.columns)

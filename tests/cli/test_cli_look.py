@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from colspace.cli._group import colspace
+from colspace.io import read_table
 from colspace.report._advice import _blocks, advise
 from colspace.report._profile import column_of, profile
 
@@ -37,7 +38,11 @@ def run(*arguments, code=0):
         (["a1", "a2", "a3"], "id"),
         ([1, 2, 3, 4], "id"),
         ([5, 9, 2, 4], "whole"),
-        (["the cat sat there", "a dog ran far away", "birds fly south in winter"], "text"),
+        (["the cat sat there", "a dog ran far away", "birds fly south in winter"], "id"),
+        (["the cat sat there"] * 2 + ["a dog ran far away"], "yes/no"),
+        ([f"the cat sat on mat {i // 2} of many" for i in range(60)], "text"),
+        ([f"the cat sat on mat {i} of many" for i in range(60)], "text"),
+        ([f"a mat {i} of many" for i in range(60)], "id"),
         ([f"town {i // 2}" for i in range(60)], "words"),
         (pd.to_datetime(["2020-01-01", "2020-02-01"]), "date"),
         (["2020-01-01", "2020-02-01", None], "date"),
@@ -229,6 +234,8 @@ def test_a_table_without_gaps_is_reduced_as_it_is(odd):
         (["x_center", "y_center", "size", "quality"], "nnnn", "quality"),
         (["x_center", "y_center", "size", "weight"], "nnnn", "weight"),
         (["label_size", "Price", "size", "weight"], "nnnn", "Price"),
+        (["age", "hourly_wage", "size", "plan"], "nnnw", "hourly_wage"),
+        (["fraudulent", "size", "weight", "source"], "wnnw", "fraudulent"),
     ],
 )
 def test_which_column_looks_like_a_response(names, kinds, response, tmp_path, monkeypatch):
@@ -277,6 +284,25 @@ def test_labels_of_topics_have_no_gaps(tmp_path, monkeypatch):
     frame.loc[3, "label"] = None
     frame.to_csv("t.csv", index=False)
     assert "atoms" not in [command[0] for command in advised("t.csv")]
+
+
+def test_topics_of_all_texts_beside_covariates(tmp_path, monkeypatch):
+    """Covariates that the command takes: levels of words, gaps in them too, and numbers without gaps."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    words = rng.choice(["cat", "dog", "bird", "sat", "ran", "flew", "far", "home"], (2, 60, 9))
+    frame = pd.DataFrame({"fraudulent": rng.choice([0, 1], 60), "town": rng.choice(["a", "b", "c"], 60)})
+    frame["story"], frame["end"] = ([" ".join(row) for row in each] for each in words)
+    frame["logo"], frame["gaps"], frame["a,b"] = rng.choice([0.0, 1.0], (3, 60))
+    frame.loc[3, ["town", "gaps", "end"]] = None
+    frame.to_csv("t.csv", index=False)
+    command = next(command for command in advised("t.csv") if command[0] == "atoms")
+    assert command[2:10] == [
+        *("--label", "fraudulent", "--text", "story", "--text", "end"),
+        *("--covariates", "town,logo"),
+    ]
+    done = CliRunner().invoke(colspace, [*command, "-r", "2"])
+    assert done.exit_code == 0, done.output
 
 
 def test_where_nothing_fits_it_says_what_would(odd):
@@ -360,15 +386,52 @@ def test_three_tables_of_pairs(tmp_path, monkeypatch):
     assert advice[0].line == "colspace pairs --left l.csv --right r.csv --links k.csv --out partners.csv"
 
 
-def test_links_to_ids_that_no_table_has_are_not_those_of_pairs():
+def pairs_advised(left, right, links):
+    frames = {"l.csv": left, "r.csv": right, "links.csv": links}
+    advice = advise([profile(*each) for each in frames.items()], frames)
+    return [each.command[2:] for each in advice if "pairs" in each.command]
+
+
+def test_links_to_ids_that_few_tables_have():
     left, right = (
         pd.DataFrame({"id": [f"{s}{i}" for i in range(9)], "x": np.arange(9) ** 0.5}) for s in "lr"
     )
     links = pd.DataFrame({"l": ["l1", "l2", "l2", "l5"], "r": ["r3", "r3", "r4", "r5"]})
-    for link, found in ((links, 1), (links.replace("r5", "elsewhere"), 0)):
-        frames = {"l.csv": left, "r.csv": right, "links.csv": link}
-        advice = advise([profile(*each) for each in frames.items()], frames)
-        assert sum("pairs" in each.command for each in advice) == found
+    plain = ["--left", "l.csv", "--right", "r.csv", "--links", "links.csv", "--out", "partners.csv"]
+    assert pairs_advised(left, right, links) == [plain]
+    assert pairs_advised(left, right, links.replace("r5", "elsewhere")) == [[*plain, "--drop-unknown"]]
+    assert pairs_advised(left, right, links.replace(["r5", "r3"], "elsewhere")) == []
+
+
+def test_links_between_entities_with_names_or_numbers():
+    """Names of some words are ids; numbers are where the table of links calls them the same."""
+    names = [f"syndrome of type {i} (rare)" for i in range(9)]
+    codes = [1040 + i * i for i in range(9)]
+    left = pd.DataFrame({"disease": names, "x": np.arange(9) ** 0.5})
+    right = pd.DataFrame({"drug": codes, "u": np.arange(9) ** 0.5})
+    links = pd.DataFrame({"disease": names[:4], "drug": codes[2:6]})
+    assert [command[:4] for command in pairs_advised(left, right, links)] == [
+        ["--left", "l.csv", "--right", "r.csv"]
+    ]
+    assert pairs_advised(left, right, links.rename(columns={"drug": "dose"})) == []
+    assert pairs_advised(left, right.assign(drug=[1040, *codes[:8]]), links) == []  # no key
+
+
+def test_links_that_are_advised_can_be_pasted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    left = pd.DataFrame({"who": [f"entity number {i} of all" for i in range(30)], "x": rng.normal(size=30)})
+    right = pd.DataFrame({"what": 7 * np.arange(20) ** 2, "u": rng.normal(size=20)})
+    links = pd.DataFrame({"who": rng.choice(left["who"], 80), "what": rng.choice(right["what"], 80)})
+    links = links.drop_duplicates()
+    links.iloc[0, 0] = "somebody else"
+    for name, frame in (("l", left), ("r", right), ("k", links)):
+        frame.to_csv(f"{name}.csv", index=False)
+    command = advised("l.csv", "r.csv", "k.csv")[0]
+    assert command[-1] == "--drop-unknown"
+    done = CliRunner().invoke(colspace, [*command, "--no-check"])
+    assert done.exit_code == 0, done.output
+    assert "somebody else" not in read_table("partners.csv")["who"].tolist()
 
 
 def test_tables_that_share_ids(tmp_path, monkeypatch):

@@ -93,8 +93,10 @@ def test_a_survey_with_gaps(run, tmp_path):
 def test_texts_of_jobs(run, tmp_path):
     whole = users.jobs(tmp_path).set_index("job", drop=False)
     advice = json.loads(run("look jobs.csv --json -").stdout)["advice"][0]["command"]
-    assert advice == "colspace atoms jobs.csv --label fraudulent --text description --out topics --id job"
-    told = run(f"{advice.removeprefix('colspace ')} -c logo -r 3 --save m.skops --report r.html").stdout
+    assert advice == (
+        "colspace atoms jobs.csv --label fraudulent --text description --covariates logo --out topics --id job"
+    )
+    told = run(f"{advice.removeprefix('colspace ')} -r 3 --save m.skops --report r.html").stdout
     assert "NMF + logistic regression" in told
     assert ">Topics</h2>" in page("r.html")
     assert_allclose(

@@ -8,7 +8,7 @@ from scipy import sparse
 from colspace import KernelPairRegressor
 from colspace._ranking import recall_at_k
 from colspace.pairs._ridge_search import with_values
-from colspace.pairs._ridge_tune import held_out
+from colspace.pairs._ridge_tune import Source, held_out
 from colspace.pairs._rivals import nearest
 
 GIVEN = {"metric": "precomputed", "alpha": (2.0, 0.5), "reduction": None, "positive": False, "profile": 0.0}
@@ -112,6 +112,34 @@ def test_similarities_of_low_rank_are_ahead_of_neighbours():
     best, smoothed, neighbours = np.mean(gains, axis=0)
     assert best > smoothed + 0.05
     assert best > neighbours + 0.03
+
+
+def test_partners_with_the_same_features_are_ahead_of_neighbours():
+    """Kernels of distances cannot tell them apart, however narrow."""
+    gains = []
+    for seed in range(3):
+        X, _, Y = of_low_rank(seed)
+        B = np.random.default_rng(seed).integers(0, 2, (140, 5)) * 1.0
+        seen, asked = sparse.csr_array(Y[:80]), Y[80:]
+        kept = asked.sum(axis=1) > 0
+        ours, smooth_only = (
+            KernelPairRegressor(n_top=10, own=own).fit(X[:80], B, seen) for own in ("auto", 0.0)
+        )
+        assert ours.own_["right"] > 0
+        far = -((X[80:, None] - X[:80]) ** 2).sum(axis=2)
+        near = (nearest(np.exp(far / 20), 10, itself=True) @ seen).toarray()
+        ways = (ours.predict(X[80:]), smooth_only.predict(X[80:]), near)
+        gains.append([recall_at_k(asked[kept], scores[kept], 5) for scores in ways])
+    best, smoothed, neighbours = np.mean(gains, axis=0)
+    assert best > smoothed + 0.2
+    assert best > neighbours - 0.02
+
+
+def test_twins_are_counted_over_all_tables():
+    rng = np.random.default_rng(0)
+    marks = np.array([[0.0, 1], [-0.0, 1], [1, 1], [1, 0], [0, 0]])
+    assert Source((marks,), ("auto",)).twins == pytest.approx(0.4)
+    assert Source((marks, rng.standard_normal((5, 1))), ("auto", "auto")).twins == 0
 
 
 @pytest.mark.parametrize(

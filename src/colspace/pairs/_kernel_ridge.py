@@ -86,7 +86,7 @@ class KernelPairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     own : float in [0, 1) or "auto", default="auto"
         Share of a kernel in which entities are like themselves alone, for those of fit that the question is about: what
         an entity has weighs more than what similar ones have. "auto": tuned with ``alpha`` for the other side of new
-        entities, where none of its kernels is of distances, else none. Given to `predict` as tables without names, entities are new.
+        entities, where none of its kernels is of distances or entities have the same features, else none. Given to `predict` as tables without names, entities are new.
     positive : bool or "auto", default="auto"
         Whether training entities count with positive weights only in predictions for new ones: what an entity is like
         speaks for partners, what it is unlike does not speak against them. Links that count once, with positive scores. "auto":

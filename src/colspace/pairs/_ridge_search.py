@@ -23,6 +23,7 @@ WIDER = BANDWIDTHS[5:]  # of Gaussian kernels, and of few directions
 ALPHAS = tuple(2.0**k for k in range(-8, 8))  # kernels have a mean diagonal of one
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of one kernel among several
 PROFILES = (0.0, 0.25, 0.5, 0.75, 0.9)
+_TWINS = 0.05  # share of entities with the features of another, from which a share is tried
 OWN = (0.0, 0.25, 0.5, 0.75, 0.9)
 COMPONENTS = (10, 25, 50, 100, 200)
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.8)
@@ -258,7 +259,8 @@ def _profiles(wish: Wish, target: str) -> tuple[tuple[float, ...], tuple[float, 
 def _own(problem: Problem, wish: Wish, place: int) -> tuple[float, ...]:
     """Shares to try of the kernel in which entities of one side are like themselves alone.
 
-    Kernels of distances come near it by themselves as they get narrow; similarities and products do not.
+    Kernels of distances come near it by themselves as they get narrow, but for entities with the same features;
+    similarities and products do not.
     """
     known = {"entries": (True, True), "new-left": (False, True), "new-both": (False, False)}[problem.target]
     source, marks = (problem.left, problem.right)[place], problem.landmarks[place]
@@ -266,7 +268,7 @@ def _own(problem: Problem, wish: Wish, place: int) -> tuple[float, ...]:
         return (0.0,)
     if wish.own is not None:
         return (wish.own,)
-    smooth = not any(metric in DISTANCES for metric in source.metrics)
+    smooth = source.twins > _TWINS or not any(metric in DISTANCES for metric in source.metrics)
     return OWN if smooth and wish.alpha[place] is None and problem.target == "new-left" else (0.0,)
 
 

@@ -70,6 +70,13 @@ class Source:
         """The kernels before their widths."""
         return tuple(base_kernel(X, m) for X, m in zip(self.tables, self.metrics, strict=True))
 
+    @cached_property
+    def twins(self) -> float:
+        """Share of entities whose features another has as well."""
+        rows = np.ascontiguousarray(np.hstack(self.tables) + 0.0)  # -0 is 0
+        _, counts = np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}"), return_counts=True)
+        return float(counts[counts > 1].sum()) / len(rows)
+
 
 @dataclass(frozen=True)
 class Fold:

@@ -12,11 +12,24 @@ from typing import Any
 from ._profile import FEW, Column, Profile
 
 FILLED = "filled.csv"
+_KNOWN = 0.5  # share of links whose entities are known
 _MANY = 50  # different words that a filled table may cost little
 # what responses are called, the surest first, as a name or a word within it
 _NAMES = (
     *("y", "target", "label", "labels", "outcome", "response", "class"),
-    *("diagnosis", "survived", "churn", "fraud", "default", "species", "price", "sales", "income", "quality"),
+    *(
+        "diagnosis",
+        "survived",
+        "died",
+        "churn",
+        "fraud",
+        "fraudulent",
+        "default",
+        "species",
+        "price",
+        "sales",
+    ),
+    *("income", "wage", "wages", "salary", "earnings", "quality", "rating"),
 )
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PREFIX = re.compile(r"^(.+?)[_.:-]")
@@ -64,16 +77,39 @@ def _table_advice(table: Profile) -> list[Advice]:
         found.append(
             Advice(f"{share:.2g} % of the cells are gaps: fill them, with intervals or draws{kept}", command)
         )
-    response, text = _response(table), table.of("text")
-    if response is not None and text and response.kind in ("levels", "yes/no", "words") and not response.gaps:
-        command = ["colspace", "atoms", table.path, "--label", response.name, "--text", text[0]]
-        command += ["--out", "topics", *_each("--id", table.of("id"))]
-        found.append(
-            Advice(f"topics of {text[0]!r} that tell {response.name!r}, or what else --label names", command)
-        )
+    response, texts = _response(table), table.of("text")
+    if (
+        response is not None
+        and texts
+        and response.kind in ("levels", "yes/no", "words")
+        and not response.gaps
+    ):
+        beside = [c.name for c in _covariates(table) if c.name != response.name]
+        command = ["colspace", "atoms", table.path, "--label", response.name, *_each("--text", texts)]
+        command += [
+            *(["--covariates", ",".join(beside)] if beside else []),
+            "--out",
+            "topics",
+            *_each("--id", table.of("id")),
+        ]
+        why = f"topics of {_listed(texts)} that tell {response.name!r}, or what else --label names"
+        found.append(Advice(f"{why}{', beside covariates' if beside else ''}", command))
     if response is not None:
         found += _reduce_advice(table, response)
     return found
+
+
+def _covariates(table: Profile) -> list[Column]:
+    """Columns of levels that topics may stand beside; gaps in words are a level of their own."""
+    words = _worded(table)
+    levels = [
+        c for c in table.columns if c.kind in ("levels", "yes/no") and "," not in c.name == c.name.strip()
+    ]
+    return [c for c in levels if c.name in words or not c.gaps]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(map(repr, names[:-1])), repr(names[-1]))))
 
 
 def _numeric(table: Profile) -> list[str]:
@@ -147,32 +183,45 @@ def _blocks(names: Sequence[str]) -> list[str]:
     return [f"{stem[:-1]}={stem}*" for stem in counts]
 
 
+def _has_key(table: Profile) -> bool:
+    """Whether the first column tells the rows apart, and may name them."""
+    first = table.columns[0] if table.columns else None
+    return first is not None and (
+        first.kind == "id" or (first.kind == "whole" and first.distinct == table.rows)
+    )
+
+
 def _pairs_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
-    """Links between the ids of two other tables."""
-    ids = {
-        p.path: set(frames[p.path].iloc[:, 0].astype(str))
-        for p in profiles
-        if p.columns and p.columns[0].kind == "id"
-    }
+    """Links between the ids of two other tables; some may be of entities that no table has."""
+    keys = {p.path: p.columns[0] for p in profiles if _has_key(p)}
+    ids = {path: set(frames[path].iloc[:, 0].astype(str)) for path in keys}
     found = []
     for links in profiles:
         if not 2 <= len(links.columns) <= 3:
             continue
-        ends = [set(frames[links.path].iloc[:, j].dropna().astype(str)) for j in (0, 1)]
+        ends = [frames[links.path].iloc[:, j].dropna().astype(str) for j in (0, 1)]
         for left, right in permutations([path for path in ids if path != links.path], 2):
-            if ends[0] <= ids[left] and ends[1] <= ids[right]:
-                alike = [
-                    path for path in (left, right) if ids[path] == set(map(str, frames[path].columns[1:]))
-                ]
-                options = [
-                    f"--{s}{'-similarity' * (p in alike)}" for s, p in (("left", left), ("right", right))
-                ]
-                command = ["colspace", "pairs", options[0], left, options[1], right, "--links", links.path]
-                sides = [p for p in profiles if p.path in (left, right) and p.path not in alike]
-                command += ["--out", "partners.csv", *_for_features(sides)]
+            sides = list(zip(links.columns, ends, (left, right), strict=False))
+            if not all(keys[path].kind == "id" or keys[path].name == end.name for end, _, path in sides):
+                continue
+            known = [share for _, end, path in sides if (share := end.isin(ids[path]).mean()) >= _KNOWN]
+            if len(known) == 2:
                 why = f"{links.path} links the entities of {left} and {right}: rank partners"
-                found.append(Advice(why, command))
+                unknown = ["--drop-unknown"] if min(known) < 1 else []
+                command = _pairs_command(links, left, right, profiles, frames)
+                found.append(Advice(why, [*command, *unknown]))
     return found
+
+
+def _pairs_command(
+    links: Profile, left: str, right: str, profiles: Sequence[Profile], frames: Mapping[str, Any]
+) -> list[str]:
+    ids = {path: set(frames[path].iloc[:, 0].astype(str)) for path in (left, right)}
+    alike = [path for path in ids if ids[path] == set(map(str, frames[path].columns[1:]))]
+    options = [f"--{s}{'-similarity' * (p in alike)}" for s, p in (("left", left), ("right", right))]
+    command = ["colspace", "pairs", options[0], left, options[1], right, "--links", links.path]
+    sides = [p for p in profiles if p.path in ids and p.path not in alike]
+    return [*command, "--out", "partners.csv", *_for_features(sides)]
 
 
 def _for_features(tables: Sequence[Profile]) -> list[str]:
@@ -184,7 +233,7 @@ def _for_features(tables: Sequence[Profile]) -> list[str]:
 
 def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
     """Several tables about the same entities, under an id of the same name."""
-    tables = [p for p in profiles if p.columns and p.columns[0].kind == "id"]
+    tables = [p for p in profiles if _has_key(p)]
     groups: dict[str, list[Profile]] = {}
     for table in tables:
         groups.setdefault(table.columns[0].name, []).append(table)

@@ -55,7 +55,7 @@ def atoms_report(
         "classes": ", ".join(map(str, getattr(model, "classes_", []))),
         what: len(found.atoms),
         "words" if words else "columns": len(found.names),
-        "covariates": ", ".join(found.covariate_names) or "none",
+        "covariates": _few(found.covariate_names),
     }
     parts = [asked([f"{what.capitalize()} that rebuild the rows and tell {label}."], said)]
     if frame is not None:
@@ -129,6 +129,11 @@ def _coefficients(records: _charts.Records, label: str, found: Any) -> Any:
     """Bars of coefficients, in colours where there are several targets."""
     colour = "target" if len(found.targets) > 1 else ""
     return _charts.bars(records, label=label, value="coefficient", title="coefficient", colour=colour)
+
+
+def _few(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(names[:most]) or "none"
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _covariates(found: Any) -> Part:

@@ -15,6 +15,7 @@ from ..io._text import ISO_DATE
 _NINES = (9.0, 99.0, 999.0, 9999.0, 99999.0)
 FEW = 20  # distinct values of levels
 _LONG = 4.0  # words per cell from which text is free text
+_SENTENCE = 8.0  # likewise, where every cell is another: names of few words are ids
 _MOST_PAIRS = 2_000  # columns up to which pairs are looked at
 _ID = re.compile(r"(?i:(^|[\W_])(id|key|code|nr|no)$|^(row_?names?|index|unnamed: 0)$)|(?<=[a-z])I[dD]$")
 _DATE = r"(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4}))([ T]\d{1,2}:\d{2}.*)?"
@@ -93,7 +94,7 @@ def column_of(name: str, values: Any) -> Column:
     mixed    text most of whose distinct cells are numbers
     number?  text that is numbers but for signs: $1,234.50, 12 %
     date?    text that is dates, but not as in 2024-01-31
-    text     cells of four words or more on average
+    text     cells of four words or more on average, of eight where every cell is another
     id       every cell another, of text or of whole numbers
     infinite numbers some of which are not finite
     whole    whole numbers
@@ -144,14 +145,14 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
     words = seen.astype(str)
     if odd := _odd_kind(words):
         return odd
-    long = float(words.str.count(r"\S+").mean()) >= _LONG
+    length = float(words.str.count(r"\S+").mean())
     if unique:
-        return "text" if long else "id"
+        return "text" if length >= _SENTENCE else "id"
     if distinct == 2:
         return "yes/no"
     if distinct <= FEW:
         return "levels"
-    return "text" if long else "words"
+    return "text" if length >= _LONG else "words"
 
 
 def _odd_kind(words: Any) -> str | None:
