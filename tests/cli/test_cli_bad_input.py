@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     pd.DataFrame({"left": ["p1", "p2", "p3", "p1"], "right": ["p1", "p2", "p3", "p4"]}).to_csv(
         "links.csv", index=False
     )
+    table.assign(name="n " + table["id"], note=table["id"] + ".").to_csv("names.csv", index=False)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("id,alpha,beta,gamma,outcome,text\n")
     (tmp_path / "half.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes())[:60])
@@ -149,8 +150,8 @@ def test_columns_that_are_not_there(folder, line, message):
         ),
         ("atoms t.csv -y outcome --out o", "2 column(s) are not numbers: 'id' (e.g. 'p0'), 'text' (e.g. "),
         (
-            "pairs --left t.csv --right drugs.csv --links links.csv --out o.csv",
-            "t.csv has 2 column(s) that are not numbers: 'outcome' (e.g. ",
+            "pairs --left names.csv --right drugs.csv --links links.csv --out o.csv",
+            "names.csv has 2 column(s) that are neither numbers nor words of 2 to 20 levels: 'name' (e.g. 'n p0'), 'note' (e.g. ",
         ),
         (
             "pairs --left t.csv --right drugs.csv --links links.csv --drop sex --out o.csv",

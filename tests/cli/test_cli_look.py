@@ -320,7 +320,10 @@ def test_features_of_pairs_that_are_words_or_gaps(odd):
     for name, frame in (("l", left), ("r", right), ("k", links)):
         frame.to_csv(f"{name}.csv", index=False)
     command = advised("l.csv", "r.csv", "k.csv")[0]
-    assert command[-3:] == ["--drop", "class", "--impute"]
+    assert command[-3:] == ["--out", "partners.csv", "--impute"]  # words are indicators
+    left.assign(note=[f"free text number {i}" for i in range(20)]).to_csv("l.csv", index=False)
+    command = advised("l.csv", "r.csv", "k.csv")[0]
+    assert command[-3:] == ["--drop", "note", "--impute"]
     done = CliRunner().invoke(colspace, [*command, "--no-check"])
     assert done.exit_code == 0, done.output
 

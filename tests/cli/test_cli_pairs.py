@@ -57,6 +57,43 @@ def test_writes_what_the_estimator_ranks(files):
     np.testing.assert_array_equal(again["right"], expected["right"])
 
 
+def test_words_are_indicators(files):
+    """On both sides, in new rows, in the saved model and on the page; with levels that the fit has not seen."""
+    A, B, Y, _ = files
+    town = np.resize(["Oslo", "Rome", "Lima"], 50)
+    A, B = A.assign(town=town), B.assign(kind=np.resize(["oral", "skin"], 30))
+    A[:40].to_csv("left.csv")
+    A[40:].replace("Lima", "Bonn").to_csv("new.csv")
+    B.to_csv("right.csv")
+    result = run("--top", 4, "--out", "top.csv", "--save", "m.skops", "--report", "r.html", *FIXED)
+    told = " ".join(result.stderr.split())
+    assert "words are indicators of their levels: 'town' (3 levels), 'kind' (kind=skin)" in told
+    assert "'town' has 1 level(s) that the fit has not seen" in told
+    page = html.unescape(Path("r.html").read_text())
+    assert "words are indicators of their levels" in page
+    assert "read_table('left.csv'" not in page  # as they are, the tables are no features
+    left = A.drop(columns="town").assign(
+        **{f"town={level}": (town == level) * 1.0 for level in ("Lima", "Oslo", "Rome")}
+    )
+    left.loc[left.index[40:], "town=Lima"] = 0.0
+    right = B.drop(columns="kind").assign(**{"kind=skin": (B["kind"] == "skin") * 1.0})
+    model = PairRegressor(3, bandwidth=0.3, shrinkage=0.1).fit(left[:40], right, Y[:40])
+    expected = model.rank(left[40:], k=4)
+    found = pd.read_csv("top.csv", dtype={"disease": str})
+    assert list(found["gene"]) == list(expected["right"])
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-8)
+    applied = CliRunner().invoke(
+        colspace, ["apply", "m.skops", "new.csv", "--top", "4", "--out", "again.csv"]
+    )
+    assert applied.exit_code == 0, applied.output
+    pd.testing.assert_frame_equal(pd.read_csv("again.csv", dtype={"disease": str}), found)
+    A[40:].drop(columns="town").to_csv("new.csv")
+    assert "lacks 3 column(s) of --left: 'town=Lima'" in run("--out", "top.csv", *FIXED, code=2).output
+    A[:40].assign(town=[f"street {i}" for i in range(40)]).to_csv("left.csv")
+    message = "1 column(s) that are neither numbers nor words of 2 to 20 levels: 'town'"
+    assert message in " ".join(run("--out", "top.csv", *FIXED, code=2).output.split())
+
+
 def test_defaults_and_stdout(files):
     result = run("--out", "-", "--top", 2, predict=False)
     assert len(result.stdout.splitlines()) == 1 + 40 * 2
@@ -207,7 +244,7 @@ def test_warnings_in_words_of_the_command(files):
             lambda A: A.assign(**dict.fromkeys(A, A["a"].mask(A.index == "041"))),
             "have no features at all: '041'",
         ),
-        (lambda A: A.assign(c=A["c"].mask(A.index == "041")), "colspace impute can fill them"),
+        (lambda A: A.assign(c=A["c"].mask(A.index == "041")), "--impute fills them"),
     ],
 )
 def test_bad_new_entities(files, change, message):

@@ -283,6 +283,6 @@ def left_entities(rows: Rows) -> Any:
         msg = f"{len(rows.tables)} tables are given, and partners are ranked for the entities of one"
         raise ValueError(msg)
     given = open_tables({"TABLE": rows.tables[0]}, rows.ids, rows.marks, rows.encoding)
-    A = entities(given["TABLE"])
     wanted = rows.about.get("left_columns")
+    A = indicators_of(entities(given["TABLE"]), wanted or ())
     return refuse_text(rows.tables[0], A[match_columns(list(A.columns), wanted, rows.header["n_features"])])

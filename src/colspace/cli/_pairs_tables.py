@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ._levels import MOST_LEVELS, indicators_of, with_indicators
+
 
 @dataclass(frozen=True)
 class Given:
@@ -108,8 +110,8 @@ def _read_ids(given: Given, count: int) -> Any:
     return frame
 
 
-def entities(given: Given, like: Any = None) -> Any:
-    """Features with the ids as index; columns in the order of ``like``."""
+def entities(given: Given) -> Any:
+    """Features with the ids as index."""
     path = given.path
     frame = _read_ids(given, 1)
     frame = frame.set_index(str(frame.columns[0]))
@@ -122,13 +124,21 @@ def entities(given: Given, like: Any = None) -> Any:
         from ._marks import with_gaps
 
         frame = with_gaps(frame, given.marks, list(frame.columns), warn=False)
+    return frame
+
+
+def features(given: Given, like: Any = None) -> tuple[Any, dict[str, list[str]]]:
+    """Features as numbers, words as indicators of their levels, whose names are told by column; or those of ``like``."""
+    frame = entities(given)
     if like is None:
-        return frame
-    missing = [c for c in like.columns if c not in frame.columns]
+        found, words = with_indicators(frame)
+        return refuse_text(given.path, found), words
+    found = indicators_of(frame, list(like.columns))
+    missing = [c for c in like.columns if c not in found.columns]
     if missing:
-        msg = f"{path} lacks {len(missing)} column(s) of --left: {', '.join(map(repr, missing))}"
+        msg = f"{given.path} lacks {len(missing)} column(s) of --left: {', '.join(map(repr, missing))}"
         raise ValueError(msg)
-    return frame[list(like.columns)]
+    return refuse_text(given.path, found[list(like.columns)]), {}
 
 
 def refuse_text(path: str, frame: Any) -> Any:
@@ -137,8 +147,8 @@ def refuse_text(path: str, frame: Any) -> Any:
 
     if odd := text_columns(frame):
         msg = (
-            f"{path} has {len(odd)} column(s) that are not numbers: {', '.join(odd.values())}. Leave them out with --drop, name the "
-            "column of ids with --id, or give what stands for a gap with --na"
+            f"{path} has {len(odd)} column(s) that are neither numbers nor words of 2 to {MOST_LEVELS} levels: {', '.join(odd.values())}. Leave "
+            "them out with --drop, name the column of ids with --id, or give what stands for a gap with --na"
         )
         raise ValueError(msg)
     return frame

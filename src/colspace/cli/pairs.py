@@ -11,17 +11,18 @@ import click
 from . import _options as options
 from ._files import check_files, given_command
 from ._group import one_line_errors
+from ._levels import words_note
 from ._marks import marks_told
 from ._options import NumberOr, option
 from ._pairs_say import print_report, settings_of
-from ._pairs_tables import entities, links_of, open_tables, refuse_text, similarities
+from ._pairs_tables import features, links_of, open_tables, similarities
 from ._words import phrased, warnings_on_stderr
 
 _PHRASES = (
     ("unknown='drop'", "--drop-unknown"),
     ("exchange the two sides", "exchange --left and --right"),
     ("duplicates='sum', 'max' or 'mean'", "--duplicates sum, max or mean"),
-    (r"colspace\.CopulaImputer can fill them: .*", "colspace impute can fill them."),
+    (r"colspace\.CopulaImputer can fill them: .*", "--impute fills them."),
     (
         r"\(also profile, n_components and shrinkage where they are used\)",
         "(also --components and --shrinkage)",
@@ -153,7 +154,7 @@ def command(**given: Any) -> None:
     """Rank the partners of entities by their features and the links of others.
 
     Tables are CSV, TSV, JSON lines, Parquet or Arrow files or pipes, folders or 'patterns' of such files, and one of them may be -
-    for standard input. Ids are text, and written as they are, also those that a
+    for standard input. Features are numbers, or words of 2 to 20 levels, which become indicators. Ids are text, and written as they are, also those that a
     spreadsheet would run as a formula. Absent links count as zero, so any list of links will do. What is found is
     judged on entities left out, beside popularity, nearest neighbours and, for further links, a factorisation.
 
@@ -174,8 +175,10 @@ def command(**given: Any) -> None:
 
     with warnings_on_stderr("Note"):
         sources = open_tables(paths, asked.ids, asked.marks, asked.encoding, asked.drop)
-        A, B, wanted, metric = _sides(sources)
+        A, B, wanted, metric, words = _sides(sources)
         Y = _links(sources["--links"], A, B, asked)
+    if words:
+        note(words_note(words))
     if wanted is not None and metric["left"] == "precomputed":  # before a long search
         check_new_similarities(wanted, "left", len(A), A.index)
     elif wanted is not None and not asked.impute:
@@ -194,13 +197,15 @@ def command(**given: Any) -> None:
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
+    said = [*filter(None, [words_note(words)]), *notes]
     about = _about(asked.links, (A, B), metric, Y, target, quality, asked.seed)
     about |= {"recall_at": top} if quality is not None and "recall" in quality else {}
     if asked.model is not None:
-        told = {"warnings": list(notes), "line": given_command(), "settings": settings_of(estimator)}
+        told = {"warnings": said, "line": given_command(), "settings": settings_of(estimator)}
         save(estimator, asked.model, about=about | marks_told(asked.marks) | told)
     if asked.report is not None:
-        _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, notes, asked)
+        code = "" if words else _code(estimator, A, B, wanted, asked)
+        _write_page(estimator, ranked, (A, B, Y, wanted), quality, target, said, code, asked)
     write_json(about | {"settings": settings_of(estimator)}, asked.as_json)
     count = len(A if wanted is None else wanted)
     files = {"partners": asked.out, **files, "JSON": asked.as_json}
@@ -242,6 +247,7 @@ def _write_page(
     quality: Any,
     target: str,
     notes: list[str],
+    code: str,
     asked: SimpleNamespace,
 ) -> None:
     from ..report import write_report
@@ -264,7 +270,7 @@ def _write_page(
         facts={"links from": name, "target": target, "seed": asked.seed},
         notes=notes,
         command=given_command(),
-        python=_code(estimator, A, B, wanted, asked),
+        python=code,
     )
     write_report(page, asked.report)
 
@@ -311,27 +317,30 @@ def _about(
     return told
 
 
-def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """Tables of both sides and of the entities to rank, and their metrics."""
-    found, metric = {}, {}
+def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, list[str]]]:
+    """Tables of both sides and of the entities to rank, their metrics, and indicators of columns of words."""
+    found: dict[str, Any] = {}
+    metric: dict[str, str] = {}
+    words: dict[str, list[str]] = {}
     for side in ("left", "right"):
-        features, given = f"--{side}", f"--{side}-similarity"
-        if (features in sources) == (given in sources):
-            msg = f"give the {side} entities by {features} (features) or by {given}, one of them"
+        table, given = f"--{side}", f"--{side}-similarity"
+        if (table in sources) == (given in sources):
+            msg = f"give the {side} entities by {table} (features) or by {given}, one of them"
             raise ValueError(msg)
         metric[side] = "precomputed" if given in sources else "auto"
         if given in sources:
             found[side] = similarities(sources[given])
         else:
-            found[side] = refuse_text(sources[features].path, entities(sources[features]))
+            found[side], made = features(sources[table])
+            words |= made
     wanted = None
     if "--predict" in sources:
         like = found["left"]
         if metric["left"] == "precomputed":
             wanted = similarities(sources["--predict"], like.index)
         else:
-            wanted = refuse_text(sources["--predict"].path, entities(sources["--predict"], like))
-    return found["left"], found["right"], wanted, metric
+            wanted, _ = features(sources["--predict"], like)
+    return found["left"], found["right"], wanted, metric, words
 
 
 def _estimator(asked: SimpleNamespace, target: str, metric: Any, most: int) -> Any:

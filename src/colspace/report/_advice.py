@@ -225,10 +225,11 @@ def _pairs_command(
 
 
 def _for_features(tables: Sequence[Profile]) -> list[str]:
-    """Options for features that are no numbers, or have gaps."""
-    words = [c.name for p in tables for c in p.columns[1:] if c.name not in _numeric(p)]
-    numbers = [c for p in tables for c in p.columns[1:] if c.name in _numeric(p)]
-    return [*_each("--drop", list(dict.fromkeys(words))), *(["--impute"] * any(c.gaps for c in numbers))]
+    """Options for features that are neither numbers nor words of few levels, or have gaps."""
+    taken = {p.path: set(_taken(p)) for p in tables}
+    odd = [c.name for p in tables for c in p.columns[1:] if c.name not in taken[p.path]]
+    gaps = any(c.gaps for p in tables for c in p.columns[1:] if c.name in taken[p.path])
+    return [*_each("--drop", list(dict.fromkeys(odd))), *(["--impute"] if gaps else [])]
 
 
 def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> list[Advice]:
