@@ -324,3 +324,21 @@ def test_records_of_mixed_cells_keep_every_digit():
     assert _tables.json_lines(pd.DataFrame({"a": [0.123456789012345, "x"]})).startswith(
         '{"a":0.123456789012345}'
     )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_column_without_cells_in_one_part_has_no_type_there(tmp_path, kind):
+    """Numbers stay numbers, words stay words."""
+    for part, (numbers, words) in enumerate((([1.5, 2.5], ["a", "b"]), ([None, None], [None, None]))):
+        table = pa.table({"x": pa.array(numbers), "w": pa.array(words), "y": [1, 2]})
+        with pa.OSFile(str(tmp_path / f"{part}.{kind}"), "wb") as file:
+            if kind == "parquet":
+                pa.parquet.write_table(table, file)
+            else:
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+    frame = read_table(tmp_path)
+    assert frame["x"].dtype == np.float64
+    np.testing.assert_array_equal(frame["x"], [1.5, 2.5, np.nan, np.nan])
+    assert frame["w"].dropna().tolist() == ["a", "b"]
+    assert frame["y"].tolist() == [1, 2, 1, 2]

@@ -257,6 +257,18 @@ def test_chunks(data):
         JointReduction(moments="all").fit(iter([(X[:5], y[:5])]))
 
 
+def test_chunks_are_not_rounded_silently(data):
+    X, y, _ = data
+    single = X.astype(np.float32)
+    with pytest.raises(TypeError, match=r"chunk 1 is of float64 numbers, and the first was of float32; make"):
+        JointReduction().fit(iter([(single[:150], y[:150]), (X[150:], y[150:])]))
+    fits = [
+        JointReduction().fit(iter([(first, y[:150]), (second, y[150:])])).components_
+        for first, second in ((single[:150], single[150:]), (X[:150], single[150:]))
+    ]
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-3)  # a wider type takes what is narrower
+
+
 def test_not_fitted(data):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         JointReduction(moments="all").transform(data[0])

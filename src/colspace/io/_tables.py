@@ -148,12 +148,12 @@ def _read_json(pyarrow: Any, source: Source, file: Any) -> Any:
 
 
 def plain_table(table: Any, source: Source) -> Any:
-    """Decimals as floats; lists and records, which are no cells, as their text."""
+    """Decimals, and columns without any cell and so without a type, as floats; lists and records, which are no cells, as their text."""
     import pyarrow as pa
 
     nested = []
     for i, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type):
+        if pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
         elif pa.types.is_nested(field.type):
             cells = [

@@ -112,6 +112,12 @@ def _spool(chunks: Iterable[Any], check: Callable[[Any, bool], Any], file: Any) 
             thin.append(X)
         else:
             dtype = dtype or (np.float32 if X.dtype == np.float32 else np.float64)
+            if dtype == np.float32 != X.dtype:
+                msg = (
+                    f"chunk {len(responses)} is of {X.dtype} numbers, and the first was of float32; make all of one type, as in "
+                    "X.astype(np.float32)"
+                )
+                raise TypeError(msg)
             np.ascontiguousarray(X, dtype=dtype).tofile(file)
         rows, width = rows + X.shape[0], X.shape[1]
         responses.append(np.asarray(chunk[1]))
