@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from colspace import JointReduction, NumericLabelsWarning, compare_reductions
 from colspace.quality import (
+    LooRidge,
     PlsDirections,
     ReductionComparison,
     ReductionScore,
@@ -40,6 +41,22 @@ def quick(X, y, **options):
     return compare_reductions(
         X, y, **{"reducers": {"PCA": PCA(), "PLS": PlsDirections()}, "n_components": 1, **options}
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "p", "q"), [(50, 4, 1), (50, 4, 3), (30, 30, 2), (20, 60, 1), (20, 60, 2)])
+def test_ridge_of_least_error_is_that_of_scikit_learn(n, p, q, weighted):
+    rng = np.random.default_rng(n + p + q)
+    Z = rng.standard_normal((n, p)) * np.geomspace(1, 100, p) + 3
+    V = (Z / np.geomspace(1, 100, p)) @ rng.standard_normal((p, q)) + 0.5 * rng.standard_normal((n, q))
+    V = V[:, 0] if q == 1 else V
+    w = rng.random(n) + 0.1 if weighted else None
+    alphas = np.logspace(-2, 5, 12)
+    ours, theirs = (ridge.fit(Z, V, w) for ridge in (LooRidge(alphas), RidgeCV(alphas)))
+    assert alphas[0] <= ours.alpha_ == theirs.alpha_
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-8)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-8)
+    np.testing.assert_allclose(ours.predict(Z[:3] + 1), theirs.predict(Z[:3] + 1), atol=1e-8)
 
 
 def test_numbers_equal_those_of_scikit_learn():

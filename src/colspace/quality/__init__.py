@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from ._imputation import ColumnCheck, ImputationCheck, check_imputation
     from ._methods import PlsDirections, RidgeDirections, default_readers, default_reducers
     from ._result import ReductionComparison, ReductionScore
+    from ._ridge import LooRidge
 
 __all__ = [
     "ColumnCheck",
     "ImputationCheck",
+    "LooRidge",
     "PlsDirections",
     "ReductionComparison",
     "ReductionScore",
@@ -26,6 +28,7 @@ __all__ = [
 _HOMES = {
     "ColumnCheck": "_imputation",
     "ImputationCheck": "_imputation",
+    "LooRidge": "_ridge",
     "PlsDirections": "_methods",
     "ReductionComparison": "_result",
     "ReductionScore": "_result",

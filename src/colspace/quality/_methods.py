@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -21,6 +21,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from .._response import make_encoder
 from ..factor import matrix_rank, svd
 from ..reduction import JointReduction
+from ._ridge import LooRidge
 
 Array = NDArray[np.float64]
 
@@ -77,7 +78,7 @@ class RidgeDirections(TransformerMixin, BaseEstimator):
         h = min(self.n_components, X.shape[1])
         centre = partial(np.average, axis=0, weights=sample_weight)
         deviation = np.sqrt(centre((Y - centre(Y)) ** 2))
-        ridge = RidgeCV(np.logspace(-3, 5, 17)).fit(X, Y / deviation.clip(1e-12), sample_weight)
+        ridge = LooRidge(np.logspace(-3, 5, 17)).fit(X, Y / deviation.clip(1e-12), sample_weight)
         B = np.reshape(ridge.coef_, (-1, X.shape[1])).T
         root = np.ones(len(X)) if sample_weight is None else np.sqrt(sample_weight)
         centred = (X - centre(X)) * root[:, None]
@@ -119,9 +120,9 @@ def default_readers(*, classes: bool) -> dict[str, Any]:
     alphas = np.logspace(-3, 3, 13)
     squares = PolynomialFeatures(2, include_bias=False)
     return {
-        "ridge": make_pipeline(scale(), RidgeCV(alphas)),
+        "ridge": make_pipeline(scale(), LooRidge(alphas)),
         "neighbours": make_pipeline(scale(), KNeighborsRegressor(10)),
-        "quadratic": make_pipeline(scale(), squares, scale(), RidgeCV(alphas)),
+        "quadratic": make_pipeline(scale(), squares, scale(), LooRidge(alphas)),
     }
 
 
