@@ -1,3 +1,5 @@
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from colspace import JointReduction, NumericLabelsWarning, compare_reductions
 from colspace.quality import (
@@ -532,3 +535,42 @@ def test_numbers_of_directions_share_the_kernel_regression(monkeypatch):
         counts.append(len(fits))
         fits.clear()
     assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize("y", [Y, np.where(Y > 0, "high", "low")], ids=["numbers", "classes"])
+def test_folds_in_threads_are_those_of_one(y, monkeypatch):
+    threads, call = set(), _compare._judged
+    monkeypatch.setattr(
+        _compare, "_judged", lambda *a: threads.add(threading.get_ident()) or time.sleep(0.01) or call(*a)
+    )
+    tables = []
+    for count in (1, 2):
+        threads.clear()
+        with threadpool_limits(count, "blas"):
+            tables.append(compare_reductions(X, y, n_components=(1, 2)))
+        assert len(threads) == count
+    for one, two in zip(tables[0].rows, tables[1].rows, strict=True):
+        assert repr(replace(one, seconds=0.0)) == repr(replace(two, seconds=0.0))
+        assert two.seconds < 60
+    assert tables[0].sentence == tables[1].sentence
+
+
+def test_what_nobody_waits_for_is_told_to_stop():
+    told, gate = [], threading.Event()
+
+    def wait(item, stopped):
+        if item:
+            gate.wait(10)
+            told.append(stopped.is_set())
+        return stopped.is_set()
+
+    found = _compare._side_by_side(wait, range(8), 2)
+    assert next(found) == (0, False)
+    closing = threading.Thread(target=found.close)
+    closing.start()
+    time.sleep(0.1)
+    gate.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert told
+    assert all(told)

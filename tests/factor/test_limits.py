@@ -137,17 +137,22 @@ def equal_singular_values():
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_drivers_of_the_svd_stand_in_for_each_other(failing, monkeypatch):
     """The divide-and-conquer driver fails on some finite matrices; that of the transpose or gesvd does not."""
-    M = equal_singular_values()
-    original, calls = scipy.linalg.svd, []
+    M, calls = equal_singular_values(), []
 
-    def unwilling(A, **options):
-        calls.append((A.shape, options.get("lapack_driver", "gesdd")))
-        if len(calls) <= failing:
-            msg = "SVD did not converge"
-            raise np.linalg.LinAlgError(msg)
-        return original(A, **options)
+    def unwilling(module, own):
+        original = module.svd
 
-    monkeypatch.setattr(scipy.linalg, "svd", unwilling)
+        def called(A, *given, **options):
+            calls.append((A.shape, options.get("lapack_driver", own)))
+            if len(calls) <= failing:
+                msg = "SVD did not converge"
+                raise np.linalg.LinAlgError(msg)
+            return original(A, *given, **options)
+
+        monkeypatch.setattr(module, "svd", called)
+
+    unwilling(np.linalg, "gesdd")
+    unwilling(scipy.linalg, "")
     U, s, Vt = svd(M)
     assert calls == [((600, 300), "gesdd"), ((300, 600), "gesdd"), ((600, 300), "gesvd")][: failing + 1]
     np.testing.assert_allclose((U * s) @ Vt, M, atol=1e-12)

@@ -416,17 +416,22 @@ def test_many_partners_are_sampled_with_those_of_held_out_entities(monkeypatch):
 def test_a_proxy_on_which_a_driver_fails_is_fitted(monkeypatch):
     A, B, Y, _ = make_pairs(40, 30, 8, 2, rng=0)
     expected = PairRegressor(2, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y).predict()
-    original = scipy.linalg.svd
+    gesvd, drivers = scipy.linalg.svd, []
 
-    def unwilling(M, lapack_driver="gesdd", **options):
-        if lapack_driver == "gesdd":
-            msg = "SVD did not converge"
-            raise np.linalg.LinAlgError(msg)
-        return original(M, lapack_driver=lapack_driver, **options)
+    def unwilling(*given, **options):
+        drivers.append("gesdd")
+        msg = "SVD did not converge"
+        raise np.linalg.LinAlgError(msg)
 
-    monkeypatch.setattr(scipy.linalg, "svd", unwilling)
+    def willing(*given, lapack_driver="gesdd", **options):
+        drivers.append(lapack_driver)
+        return gesvd(*given, lapack_driver=lapack_driver, **options)
+
+    monkeypatch.setattr(np.linalg, "svd", unwilling)
+    monkeypatch.setattr(scipy.linalg, "svd", willing)
     found = PairRegressor(2, shrinkage=0.1, bandwidth=0.3).fit(A, B, Y).predict()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert drivers[:3] == ["gesdd", "gesdd", "gesvd"]
 
 
 def test_moments_of_scores_that_are_all_the_same_are_zero():

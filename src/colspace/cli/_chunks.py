@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io._stream import Stream, numbers, odd_cells, words
+from ..io._stream import Stream, give_back, numbers, odd_cells, words
 from ._check import MOST_ROWS
 from ._gaps import takes_gaps
 from ._table import (
@@ -159,6 +159,7 @@ class Streamed:
             estimator._validate_params()
             check_options(estimator)
             rows = kept_rows(estimator, pairs)
+            give_back()
             estimator._fit_table(*rows)
             return rows[:2]
         if self.worded or estimator.response == "labels":

@@ -1,4 +1,7 @@
-"""The one door to LAPACK: finite numbers of moderate size in, a second and a third driver when one fails."""
+"""The one door to LAPACK: finite numbers of moderate size in, a second and a third driver when one fails.
+
+The first driver is numpy's, which lets other threads run meanwhile; SciPy's do not.
+"""
 
 from __future__ import annotations
 
@@ -64,16 +67,15 @@ def svd(M: Any, *, full_matrices: bool = False, what: str = "a matrix") -> tuple
     array([3.e-200, 1.e-200])
     """
     A, scale = _gate(M, what)
-    options: dict[str, Any] = {"full_matrices": full_matrices, "check_finite": False}
 
     def transposed() -> tuple[Array, Array, Array]:
-        V, s, Ut = linalg.svd(A.T, **options)
+        V, s, Ut = np.linalg.svd(A.T, full_matrices)
         return Ut.T, s, V.T
 
     attempts = [
-        lambda: linalg.svd(A, **options),
+        lambda: np.linalg.svd(A, full_matrices),
         transposed,
-        lambda: linalg.svd(A, lapack_driver="gesvd", **options),
+        lambda: linalg.svd(A, full_matrices, check_finite=False, lapack_driver="gesvd"),
     ]
     U, s, Vt = _first_that_works(attempts, A.shape, what)
     return U, s * scale, Vt
@@ -82,11 +84,10 @@ def svd(M: Any, *, full_matrices: bool = False, what: str = "a matrix") -> tuple
 def singular_values(M: Any, *, what: str = "a matrix") -> Array:
     """The singular values of M, the largest first."""
     A, scale = _gate(M, what)
-    options: dict[str, Any] = {"compute_uv": False, "check_finite": False}
     attempts = [
-        lambda: linalg.svd(A, **options),
-        lambda: linalg.svd(A.T, **options),
-        lambda: linalg.svd(A, lapack_driver="gesvd", **options),
+        lambda: np.linalg.svd(A, compute_uv=False),
+        lambda: np.linalg.svd(A.T, compute_uv=False),
+        lambda: linalg.svd(A, compute_uv=False, check_finite=False, lapack_driver="gesvd"),
     ]
     return _first_that_works(attempts, A.shape, what) * scale
 
@@ -112,7 +113,10 @@ def eigh(M: Any, k: int | None = None, *, what: str = "a matrix") -> tuple[Array
     def driven(driver: str) -> tuple[Array, Array]:
         if driver == "evr" and first:
             return linalg.eigh(A, subset_by_index=[first, n - 1], driver="evr", check_finite=False)
-        values, vectors = linalg.eigh(A, driver=driver, check_finite=False)
+        if driver == "evd":
+            values, vectors = np.linalg.eigh(A)
+        else:
+            values, vectors = linalg.eigh(A, driver=driver, check_finite=False)
         return values[first:], vectors[:, first:]
 
     drivers = ("evr", "evd", "ev") if first else ("evd", "evr", "ev")

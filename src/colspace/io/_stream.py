@@ -339,6 +339,18 @@ def odd_cells(table: Any, columns: Sequence[str], stream: Stream) -> dict[str, s
     return found
 
 
+def give_back() -> None:
+    """Return to the system what reading has used: Arrow and the C library would keep it beside what comes next."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.pythonapi, "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
+
+
 # ---------------------------------------------------------------------- out
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from .._progress import track
 from .._sklearn_compat import whole
-from .._threads import small_products, table_work
+from .._threads import in_threads, one_thread, small_products, table_work
 from ..reduction._gradient import one_kernel
 from ._methods import (
     default_readers,
@@ -38,8 +41,11 @@ from ._result import (
 )
 from ._table import ComparedTable, read_table
 
+S = TypeVar("S")
+T = TypeVar("T")
 Array = NDArray[np.float64]
 
+_HELD = 1 << 28  # bytes of standardised folds at once
 _TOO_MANY = "all columns are read by {} only: their squares and products are too many"
 
 
@@ -124,18 +130,32 @@ def compare_reductions(
     found[ALL, None] = _Folds(list(few))
     base: list[float] = []
     weights: list[Any] = []  # of held-out rows
-    steps = len(splits) * (len(cases) + 1)
-    with track(steps, "comparing reductions", show=progress) as advance, one_kernel():
-        for train, test in splits:
-            fold = _Fold(table, train, test)
-            base.append(fold.nothing)
-            weights.append(fold.weights[1])
-            for name, h, estimator in cases:
-                make = partial(table.sized, estimator, h, len(train))
-                found[name, h].add(fold, make, read_by)
-                advance()
-            found[ALL, None].add(fold, None, few)
-            advance()
+    jobs = [*((*case, read_by) for case in cases), (ALL, None, None, few)]
+    own = sum(name == jobs[0][0] for name, *_ in jobs)  # of about as much work as all others
+    pieces = [(split, some) for split in splits for some in (jobs[:own], jobs[own:])]
+    threads = int(min(one_thread.spare, len(pieces), max(1, _HELD // table.X.nbytes)))
+    clock = time.process_time if threads == 1 else time.thread_time
+    config = get_config()
+
+    def judged(piece: tuple[Any, Any], stopped: Event) -> tuple[_Fold, list[_Judged]]:
+        (train, test), some = piece
+        fold, results = _Fold(table, train, test), []
+        with one_kernel(), config_context(**config):
+            for _, h, estimator, read in some:
+                if stopped.is_set():
+                    break
+                make = None if estimator is None else partial(table.sized, estimator, h, len(train))
+                results.append(_judged(fold, make, read, clock))
+        return fold, results
+
+    with track(len(splits) * len(jobs), "comparing reductions", show=progress) as advance:
+        for (_, some), (fold, results) in _side_by_side(judged, pieces, threads):
+            if some[0] is jobs[0]:
+                base.append(fold.nothing)
+                weights.append(fold.weights[1])
+            for (name, h, *_), scores in zip(some, results, strict=True):
+                found[name, h].add(scores)
+            advance(len(some))
     result = _result(found, np.array(base), weights, table, notes, next(iter(given)))
     return replace(result, response=_called(y))
 
@@ -149,6 +169,22 @@ def _called(y: Any) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+def _side_by_side(function: Callable[..., T], items: Sequence[S], threads: int) -> Iterator[tuple[S, T]]:
+    """Items with what a function makes of them, in order; once the caller has enough, its last argument tells it to stop."""
+    stopped = Event()
+    if threads == 1:
+        yield from ((item, function(item, stopped)) for item in items)
+        return
+    with (
+        warnings.catch_warnings(),
+        ThreadPoolExecutor(threads) as pool,
+    ):  # the filters are those of the process
+        try:
+            yield from in_threads(pool, partial(function, stopped=stopped), items)
+        finally:
+            stopped.set()
+
+
 def held_out_guesses(
     reducer: Any,
     readers: Iterable[Any],
@@ -157,20 +193,21 @@ def held_out_guesses(
     *,
     sample_weight: Any = None,
     balanced: bool = False,
+    clock: Callable[[], float] = time.process_time,
 ) -> tuple[list[Any], float, int, str | None]:
     """What readers of an embedding say of rows of X, CPU seconds of the reducer's fit, its columns, and a reader's error.
 
     ``train`` is a pair (X, y); a reducer of None reduces nothing. A reader that fails says None. With ``balanced`` classes are told
-    by probability over share.
+    by probability over share. ``clock`` counts the seconds.
     """
     A, y = train
     error, guesses, spent = None, [], 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if reducer is not None:
-            start = time.process_time()
+            start = clock()
             reducer.fit(A, y, **_weighted(reducer, sample_weight))
-            spent = time.process_time() - start
+            spent = clock() - start
             A, X = (np.asarray(reducer.transform(t)) for t in (A, X))
         for reader in readers:
             try:
@@ -215,8 +252,47 @@ class _Fold:
         self.nothing = table.score(truth, self.guess, self.weights[1])
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """One method in one fold: the scores of its readers, and what each row gains by them over no columns."""
+
+    scores: Array
+    gains: Array
+    seconds: float = 0.0
+    n_columns: int = 0
+    failed: str | None = None
+
+
+def _judged(
+    fold: _Fold, make: Callable[[], Any] | None, readers: Mapping[str, Any], clock: Callable[[], float]
+) -> _Judged:
+    """Fit and score one fold; one whose y does not vary scores as no columns do."""
+    table, (_, truth), w = fold.table, fold.test, fold.weights
+    guesses: list[Any] = [fold.guess] * len(readers)
+    seconds, columns, failed = 0.0, 0, None
+    try:
+        if not fold.flat:
+            guesses, seconds, columns, error = held_out_guesses(
+                None if make is None else make(),
+                [clone(r) for r in readers.values()],
+                fold.train,
+                fold.test[0],
+                sample_weight=w[0],
+                balanced=table.metric == "balanced accuracy",
+                clock=clock,
+            )
+            failed = error if all(guess is None for guess in guesses) else None
+    except Exception as reason:  # noqa: BLE001  a method that fails is a row that says so
+        failed = f"{type(reason).__name__}: {' '.join(str(reason).split())}"
+        guesses = [None] * len(readers)
+    scores = [np.nan if g is None else table.score(truth, g, w[1]) for g in guesses]
+    gains = [table.gains(truth, fold.guess if g is None else g, fold.guess) for g in guesses]
+    least = fold.nothing - 1.0  # one guess far off is not all that counts
+    return _Judged(np.maximum(scores, least), np.array(gains), seconds, columns, failed)
+
+
 class _Folds:
-    """Scores of one method, fold by fold, and what each row gains over no columns."""
+    """What one method is worth, fold by fold."""
 
     def __init__(self, readers: list[str]) -> None:
         self.readers = readers
@@ -226,31 +302,13 @@ class _Folds:
         self.n_columns = 0
         self.failed: str | None = None
 
-    def add(self, fold: _Fold, make: Callable[[], Any] | None, readers: Mapping[str, Any]) -> None:
-        """Fit and score one fold; one whose y does not vary scores as no columns do."""
-        table, (_, truth), w = fold.table, fold.test, fold.weights
-        guesses: list[Any] = [fold.guess] * len(readers)
-        try:
-            if not fold.flat:
-                guesses, seconds, columns, error = held_out_guesses(
-                    None if make is None else make(),
-                    [clone(r) for r in readers.values()],
-                    fold.train,
-                    fold.test[0],
-                    sample_weight=w[0],
-                    balanced=table.metric == "balanced accuracy",
-                )
-                self.seconds += seconds
-                self.n_columns = max(self.n_columns, columns)
-                if all(guess is None for guess in guesses):
-                    self.failed = error
-        except Exception as reason:  # noqa: BLE001  a method that fails is a row that says so
-            self.failed = f"{type(reason).__name__}: {' '.join(str(reason).split())}"
-            guesses = [None] * len(readers)
-        found = [np.nan if g is None else table.score(truth, g, w[1]) for g in guesses]
-        self.scores.append(np.maximum(found, fold.nothing - 1.0))  # one guess far off is not all that counts
-        gain = [fold.guess if g is None else g for g in guesses]
-        self.gains.append(np.array([table.gains(truth, g, fold.guess) for g in gain]))
+    def add(self, fold: _Judged) -> None:
+        """Count one fold."""
+        self.scores.append(fold.scores)
+        self.gains.append(fold.gains)
+        self.seconds += fold.seconds
+        self.n_columns = max(self.n_columns, fold.n_columns)
+        self.failed = fold.failed or self.failed
 
     @property
     def table(self) -> Array:

@@ -102,7 +102,7 @@ def default_reducers() -> dict[str, Any]:
     """Joint reduction, PCA, PLS and reduced-rank ridge, without errors of the directions, which no score needs."""
     return {
         OURS: JointReduction(n_groups=None),
-        "PCA": PCA(),
+        "PCA": PCA(random_state=0),
         "PLS": PlsDirections(),
         "ridge": RidgeDirections(),
     }
