@@ -37,8 +37,9 @@ SECONDS = {
 }  # many passes: shorter naps
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client():
+    """Of two new workers: one that was killed is not always started again."""
     with two_workers() as client:
         yield client
 
@@ -53,7 +54,7 @@ def test_the_result_is_the_same(make, client):
     with dask.config.set(scheduler="synchronous"):
         before = make().fit(plain, response)
     slow = plain.map_blocks(slowly, dtype=float, seconds=SECONDS[make])
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=120)
     with one_is_killed(client):
         after = make().fit(slow, response)
     np.testing.assert_allclose(after.components_, before.components_, rtol=1e-10, atol=1e-10)
