@@ -416,7 +416,7 @@ def test_saved_pairs_refuse_gaps_as_their_fit_did(files):
     assert ranked["right"].tolist() == pd.read_csv("x.csv")["right"].tolist()
     new.iloc[2, 1] = np.nan
     new.to_csv("new.csv")
-    assert "colspace impute can fill them" in run(*PAIRS, "--out", "x.csv", ok=False).stderr
+    assert "--impute fills them" in run(*PAIRS, "--out", "x.csv", ok=False).stderr
     with pytest.raises(ValueError, match="CopulaImputer can fill them"):
         load("m.skops").rank(new, k=15)
 

@@ -402,7 +402,7 @@ def test_pairs_know_ids_marks_and_standard_input(files):
     A.loc[2, "f1"] = -99
     A.to_csv("left.csv", index=False)
     line = run(*tables, "--na", "-99", "--out", "p.csv", input=links, code=2).stderr
-    assert "colspace impute can fill them" in line
+    assert "--impute fills them" in line
 
 
 def test_quiet_prints_warnings_and_errors_only(files, omics):
