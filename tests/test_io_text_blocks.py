@@ -2,13 +2,17 @@
 
 import gzip
 import io
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from colspace.io._text_blocks import PlainBlocks, TextReader
+from colspace._threads import in_threads
+from colspace.io._text_blocks import Block, TextReader, blocks_of
 
 
 def reader(names=("a", "b"), types=None, **given):
@@ -21,29 +25,62 @@ def frame_of(batches):
     return pa.Table.from_batches(list(batches)).to_pandas()
 
 
+@pytest.fixture(params=["plain", "held"])
+def opened(request, tmp_path):
+    """A function that opens text: as a file, or as bytes in memory."""
+
+    def of(text):
+        if request.param == "held":
+            return io.BytesIO(text)
+        (tmp_path / "t.csv").write_bytes(text)
+        return files.enter_context((tmp_path / "t.csv").open("rb"))
+
+    with ExitStack() as files:
+        yield of
+
+
 @pytest.mark.parametrize("end", [b"\n", b""])
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 100])
-def test_blocks_are_the_lines(size, end):
-    text = b"1,2\n3,4\n55555,66666\n\n7,8" + end
-    blocks = list(PlainBlocks(io.BytesIO(text), size))
-    assert b"".join(blocks).replace(b"\n\n", b"\n") == text.replace(b"\n\n", b"\n")
-    assert all(block.endswith(b"\n") for block in blocks[:-1])
+def test_blocks_are_the_lines(opened, size, end):
+    text = b"a,b\n1,2\n3,4\n55555,66666\n\n7,8" + end
+    file = opened(text)
+    file.readline()
+    blocks = list(blocks_of(file, size))
+    lines = [block.read() for block in blocks]
+    assert b"".join(lines) == text[4:]
+    assert all(line.endswith(b"\n") for line in lines[:-1])
+    assert all(len(line) >= size for line in lines[:-1])
+    assert [block.start for block in blocks] == [4, *(block.end for block in blocks[:-1])]
 
 
-def test_blocks_end_where_a_quote_begins():
-    text = b'1,2\n3,4\n5,"6"\n7,8\n'
-    for size in (1, 3, 4, 9, 50):
-        blocks = PlainBlocks(io.BytesIO(text), size)
-        plain = b"".join(blocks)
-        assert text.startswith(plain)
-        assert blocks.rest == len(plain)
-    assert PlainBlocks(io.BytesIO(b"1,2\n"), 2).rest is None
+def test_a_plain_file_is_read_by_who_takes_the_block(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"1,2\n3,4\n5,6\n")
+    with path.open("rb") as file:
+        first, second = blocks_of(file, 6)
+        assert first.held == file.fileno()
+        assert second.read() == b"5,6\n"
+        os.truncate(path, 10)
+        assert first.read() == b"1,2\n3,4\n"
+        with pytest.raises(OSError, match="shorter while it was read"):
+            second.read()
+    assert Block(0, 4, b"1,2\n").read() == b"1,2\n"
+
+
+def test_as_many_are_ahead_as_asked_for():
+    done = []
+    with ThreadPoolExecutor(1) as pool:
+        found = in_threads(pool, done.append, range(100), 40)
+        next(found)
+        pool.submit(int).result()  # one thread: what was asked for before is done
+        assert len(done) == 41
+        found.close()
 
 
 @pytest.mark.parametrize("size", [4, 17, 64, 1 << 20])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [None, 0, 40, 99])
-def test_tables_are_those_of_pandas(size, line_end, quoted):
+def test_tables_are_those_of_pandas(opened, size, line_end, quoted):
     rng = np.random.default_rng(3)
     rows = [
         f"{a!r},{'NA' if b > 1 else repr(b)},w{i}"
@@ -54,7 +91,7 @@ def test_tables_are_those_of_pandas(size, line_end, quoted):
     text = line_end.join(["a,b,word", *rows]).encode()
     types = {"word": pa.string(), "a": pa.float64(), "b": pa.float64()}
     longest = max(map(len, rows)) + 10
-    found = frame_of(reader(("a", "b", "word"), types).batches(io.BytesIO(text), max(size, longest)))
+    found = frame_of(reader(("a", "b", "word"), types).batches(opened(text), max(size, longest)))
     expected = pd.read_csv(io.BytesIO(text))
     assert list(found.columns) == ["word", "a", "b"]
     np.testing.assert_allclose(found[["a", "b"]], expected[["a", "b"]], rtol=1e-14)
@@ -62,10 +99,10 @@ def test_tables_are_those_of_pandas(size, line_end, quoted):
 
 
 @pytest.mark.parametrize("size", [40, 41, 42, 43, 100])
-def test_line_breaks_within_quotes_may_stand_where_blocks_end(size):
+def test_line_breaks_within_quotes_may_stand_where_blocks_end(opened, size):
     text = b"a,word\n" + b"".join(b'%d,"one\ntwo\n%d"\n' % (i, i) for i in range(200))
     types = {"a": pa.float64(), "word": pa.string()}
-    found = frame_of(reader(("a", "word"), types).batches(io.BytesIO(text), size))
+    found = frame_of(reader(("a", "word"), types).batches(opened(text), size))
     assert found["word"].tolist() == [f"one\ntwo\n{i}" for i in range(200)]
 
 
@@ -86,11 +123,11 @@ def test_packed_text_and_other_encodings():
 
 
 @pytest.mark.parametrize(("bad", "what"), [(b"1,2,3\n", "got 3"), (b"x,1\n", "'x'")])
-def test_errors_name_the_line_of_the_file(bad, what):
+def test_errors_name_the_line_of_the_file(opened, bad, what):
     lines = b"".join(b"%d,%d\n" % (i, i) for i in range(1000))
     text = b"a,b\n" + lines + bad + lines  # line 1002
     with pytest.raises(pa.ArrowInvalid, match=rf"Row #1002: .*{what}"):
-        list(reader().batches(io.BytesIO(text), 256))
+        list(reader().batches(opened(text), 256))
 
 
 def test_decimal_commas_and_marks():

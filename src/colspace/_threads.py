@@ -22,13 +22,13 @@ _LARGE = 2e10  # multiplications from which products are left to as many threads
 
 
 def in_threads(
-    pool: ThreadPoolExecutor, function: Callable[[S], T], items: Iterable[S]
+    pool: ThreadPoolExecutor, function: Callable[[S], T], items: Iterable[S], most: int = 0
 ) -> Iterator[tuple[S, T]]:
-    """Items with what the function makes of them, in order and in the caller's context; a few are ahead of what is asked for."""
+    """Items with what the function makes of them, in order and in the caller's context; a few, or ``most``, are ahead of what is asked for."""
     ahead: deque[tuple[S, Future[T]]] = deque()
     for item in items:
         ahead.append((item, pool.submit(copy_context().run, function, item)))
-        if len(ahead) > 2 * pool._max_workers:
+        if len(ahead) > max(most, 2 * pool._max_workers):
             first, found = ahead.popleft()
             yield first, found.result()
     while ahead:

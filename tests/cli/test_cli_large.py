@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -337,3 +339,29 @@ def test_a_response_is_told_by_as_many_rows_as_a_chunk_has(tables, frame, small_
     stream = _stream.open_stream(open_sources(tables / "t.csv"))
     assert stream.numeric == {f"x{i}" for i in range(6)} | {"y", "grade", "id"}
     assert [80 <= rows.num_rows < 200 for rows in stream.start(["kind"])] == [True]
+
+
+def test_lines_are_parsed_before_scikit_learn_is_imported(tables):
+    code = """if True:
+        import sys
+        from colspace.cli import _reduce_fit
+        from colspace.cli._group import colspace
+        from colspace.io import _stream
+        _stream.LARGE, begin = 0, _reduce_fit.Task.begin
+        def told(*given):
+            data = begin(*given)
+            print(len(data.begun), {"sklearn", "scipy.stats"} & set(sys.modules))
+            return data
+        _reduce_fit.Task.begin = told
+        colspace(["reduce", "t.csv", "-y", "y", "--drop", "kind", "--id", "id", "--no-check"])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("1 set()\n"), done
+    assert done.returncode == 0
+
+
+def test_what_was_begun_is_dropped_where_the_fit_needs_all_rows(tables, monkeypatch, small_chunks):
+    options = [*OPTIONS["numbers"], "--no-check", "--moments", "all", "--rank-response"]
+    found = run("t.csv", *options).stdout
+    monkeypatch.setattr(_stream, "LARGE", 1 << 40)
+    assert found == run("t.csv", *options).stdout

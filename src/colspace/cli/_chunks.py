@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,7 @@ class Streamed:
     kept: list[tuple[Any, Any]] = field(
         default_factory=list
     )  # features and responses, where the fit keeps them
+    begun: list[Iterator[Any]] = field(default_factory=list)  # chunks that the fit reads first
 
     @property
     def fitted(self) -> bool:
@@ -126,6 +128,11 @@ class Streamed:
         kinds = dict.fromkeys(self.choice.features, "number")
         kinds |= dict.fromkeys(self.choice.responses, "text" if self.worded else "number")
         return kinds | dict.fromkeys(self.choice.ids, "text")
+
+    def begin(self) -> None:
+        """Begin to read for the fit: lines are parsed while something else is done."""
+        chunks = self._checked([*self.choice.features, *self.choice.responses])
+        self.begun.append(chain(list(islice(chunks, 1)), chunks))
 
     def fit(self, estimator: Any, advance: Callable[[int], None]) -> tuple[Any, Parts, list[str]]:
         """Fit in as few passes over the file as the estimator allows: the model, a sample of the rows, and notes.
@@ -161,6 +168,7 @@ class Streamed:
             rows = kept_rows(estimator, pairs)
             give_back()
             estimator._fit_table(*rows)
+            give_back()
             return rows[:2]
         if self.worded or estimator.response == "labels":
             classes = self._classes()
@@ -188,7 +196,9 @@ class Streamed:
         import pandas as pd
 
         gaps = rows.gaps
-        for table in self._checked([*self.choice.features, *self.choice.responses]):
+        if not self.begun:
+            self.begin()
+        for table in self.begun.pop():
             advance(table.num_rows)
             rows.read += table.num_rows
             X, y = numbers(table, self.choice.features, self.stream.marks), self._responses(table)

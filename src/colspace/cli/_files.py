@@ -23,7 +23,7 @@ def check_files(
     ``out`` are the tables of --out and ``model`` the file of --save; ``folder`` is the directory of --out, to be made if it is
     missing, and ``names`` are the files written in it.
     """
-    from ..io import check_model_target, check_table_target
+    from ..io import check_table_target
     from ..io._files import check_apart, check_directory, check_target
     from ..io._source import parts_of
 
@@ -45,6 +45,8 @@ def check_files(
     for path in tables:
         check_table_target(path)
     if model is not None:
+        from ..io import check_model_target
+
         inner = folder is not None and Path(model).absolute().parent == folder.absolute()
         made = folder is None or folder.exists()
         check_model_target(model if made or not inner else Path(model).name)  # the directory is made later

@@ -12,6 +12,7 @@ from ._say import note, step
 from ._words import warnings_on_stderr
 
 if TYPE_CHECKING:
+    from ._chunks import Streamed
     from ._join import Joined
     from ._table import Choice, Parts
 
@@ -31,17 +32,29 @@ class Task:
     marks: Sequence[str]
     encoding: str | None
 
+    def begin(self, seed: int) -> Streamed | None:
+        """The table as a stream that is being read, if it is one and large; what comes next need not wait for it."""
+        from ._chunks import Streamed, is_worded
+
+        with warnings_on_stderr("Note"):
+            stream = self._stream()
+            if stream is None:
+                return None
+            choice = self._choose(list(stream.names))
+            data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
+            data.begin()
+        return data
+
     def fit(
-        self, estimator: Any, out: str | None, *, rank_test: bool, seed: int
+        self, estimator: Any, begun: Streamed | None, out: str | None, *, rank_test: bool, seed: int
     ) -> tuple[Any, Parts, Joined, Any, list[str]]:
         """Fit, and write the embedding: the model, the rows (of a large table a sample), the tables, the test of rank and notes.
 
         The model is the estimator, or where columns have gaps one that fills them first.
         """
-        with warnings_on_stderr("Note"):
-            stream = None if rank_test else self._stream(estimator)
-        if stream is not None:
-            return self._fit_stream(stream, estimator, out, seed)
+        if begun is not None and _in_chunks(estimator):
+            return self._fit_stream(begun, estimator, out)
+        del begun  # and what it has parsed
         from ..io import write_table
         from ._join import read_tables
         from ._table import rows_note, split_table
@@ -98,15 +111,15 @@ class Task:
             names, self.responses, self.ids, self.drop, self.blocks, drop_rest=self.drop_rest
         )
 
-    def _stream(self, estimator: Any) -> Any:
-        """The table as a stream, if it is one, large, and the estimator can do without all rows at once."""
+    def _stream(self) -> Any:
+        """The table as a stream, if it is one, large, and its columns that are reduced are numbers."""
         from ..io._files import is_stream
         from ..io._source import open_sources
         from ..io._stream import open_stream
         from ..io._tables import check_encoding
 
         path = self.tables[0]
-        if len(self.tables) > 1 or path == "-" or is_stream(path) or not _in_chunks(estimator):
+        if len(self.tables) > 1 or path == "-" or is_stream(path):
             return None
         sources = open_sources(path)
         check_encoding(sources, self.encoding)
@@ -125,20 +138,18 @@ class Task:
         )
 
     def _fit_stream(
-        self, stream: Any, estimator: Any, out: str | None, seed: int
+        self, data: Streamed, estimator: Any, out: str | None
     ) -> tuple[Any, Parts, Joined, Any, list[str]]:
         from ..io._stream import write_chunks
-        from ._chunks import Streamed, is_worded
         from ._join import Joined, Table, table_names
 
-        choice = self._choose(list(stream.names))
-        data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
-        with warnings_on_stderr("Warning") as notes, step("reading and fitting", stream.rows) as advance:
+        rows = data.stream.rows
+        with warnings_on_stderr("Warning") as notes, step("reading and fitting", rows) as advance:
             model, parts, told = data.fit(estimator, advance)
         for text in told:
             note(text)
         if out is not None:
-            with step("writing", stream.rows) as advance:
+            with step("writing", rows) as advance:
                 write_chunks(data.embedding(model, advance), out)
         only = Table(table_names(self.tables)[0], self.tables[0], None)
         return model, parts, Joined(None, (only,), ()), None, [*told, *notes]

@@ -155,17 +155,19 @@ def command(**given: Any) -> None:
     _check_method(asked.method, asked.blocks, asked.components)
     _check_uses(asked)
     check_files(asked.tables, out=[asked.out], model=asked.model, report=asked.report, as_json=asked.as_json)
+    task = Task(
+        *(asked.tables, asked.responses, asked.ids, asked.drop),
+        *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
+    )
+    chunks = asked.method == "joint" and not asked.rank_test
+    begun = task.begin(asked.seed) if chunks else None  # lines are parsed while scikit-learn is imported
     from ..io import save
     from ._report import about_of, print_report, report_of
     from ._say import write_json
 
     estimator = _estimator(asked)
-    task = Task(
-        *(asked.tables, asked.responses, asked.ids, asked.drop),
-        *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
-    )
     model, parts, joined, test, notes = task.fit(
-        estimator, asked.out, rank_test=asked.rank_test, seed=asked.seed
+        estimator, begun, asked.out, rank_test=asked.rank_test, seed=asked.seed
     )
     found = report_of(estimator, parts, test)
     if asked.check:

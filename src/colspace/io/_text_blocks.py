@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +13,9 @@ from typing import Any, BinaryIO
 from .._threads import in_threads
 
 _MOST_THREADS = 4  # more would wait for whoever takes the batches
+_AHEAD = (
+    1 << 27
+)  # bytes of text that may be parsed before they are asked for; as numbers they take less than half
 _PLAIN = ("utf-8", "ascii", "iso8859-1", "cp1252")  # encodings in which the byte of a line's end is one
 
 
@@ -37,25 +42,35 @@ class TextReader:
         if codecs.lookup(self.encoding).name in _PLAIN and b"\n" in file.read(size):
             file.seek(0)
             file.readline()
-            blocks = PlainBlocks(file, size)
+            start = None
+            pool = ThreadPoolExecutor(min(_MOST_THREADS, pa.cpu_count()))
             try:
-                with ThreadPoolExecutor(min(_MOST_THREADS, pa.cpu_count())) as pool:
-                    for _, table in in_threads(pool, self._parsed, blocks):
-                        yield from table.to_batches()
+                for block, found in in_threads(pool, self._parsed, blocks_of(file, size), _AHEAD // size):
+                    if found is None:
+                        start = block.start
+                        break
+                    yield from found
             except pa.ArrowInvalid:
                 for _ in self._one_by_one(file, 0, size):  # tells the line
                     pass
                 raise
-            start = blocks.rest
+            finally:
+                pool.shutdown(cancel_futures=True)
         if start is not None:
             yield from self._one_by_one(file, start, size)
 
-    def _parsed(self, lines: bytes) -> Any:
+    def _parsed(self, block: Block) -> Any:
+        """Batches of the lines of a block; None where it holds a quote."""
         import pyarrow as pa
         from pyarrow import csv
 
+        lines = block.read()
+        if b'"' in lines:
+            return None
+        if lines.isspace():
+            return []
         read = csv.ReadOptions(block_size=len(lines), use_threads=False, **self._read)
-        return csv.read_csv(pa.BufferReader(lines), read, self._parse(), self._convert)
+        return csv.read_csv(pa.BufferReader(lines), read, self._parse(), self._convert).to_batches()
 
     def _one_by_one(self, file: BinaryIO, start: int, size: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -87,19 +102,42 @@ class TextReader:
         )
 
 
-class PlainBlocks:
-    """Whole lines of a file, about so many bytes at once, as long as they hold no quote; ``rest`` is where that ends."""
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file, from one byte to another: those of its descriptor, or what was read of it."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self.file, self.size = file, size
-        self.rest: int | None = None
+    start: int
+    end: int
+    held: bytes | int
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Blocks from where the file stands."""
-        while lines := self.file.read(self.size):
-            lines += self.file.readline()
-            if b'"' in lines:
-                self.rest = self.file.tell() - len(lines)
-                return
-            if not lines.isspace():
-                yield lines
+    def read(self) -> bytes:
+        """The lines."""
+        if isinstance(self.held, bytes):
+            return self.held
+        found = os.pread(self.held, self.end - self.start, self.start)
+        while len(found) < self.end - self.start:
+            more = os.pread(self.held, self.end - self.start - len(found), self.start + len(found))
+            if not more:
+                msg = "the file has become shorter while it was read"
+                raise OSError(msg)
+            found += more
+        return found
+
+
+def blocks_of(file: BinaryIO, size: int) -> Iterator[Block]:
+    """Blocks of at least so many bytes, from where the file stands; plain files are read by whoever takes the block."""
+    plain = isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO) and hasattr(os, "pread")
+    end = os.fstat(file.fileno()).st_size if plain else 0
+    start = file.tell()
+    while True:
+        if plain:
+            file.seek(min(start + size, end))
+            file.readline()
+            block = Block(start, file.tell(), file.fileno())
+        else:
+            lines = file.read(size) + file.readline()
+            block = Block(start, start + len(lines), lines)
+        if block.end == start:
+            return
+        yield block
+        start = block.end
