@@ -101,15 +101,10 @@ def _fit_ridges(
         moments, v_moments = moments_part(
             source, ridges.blocks, ridges.joint, ridges.response, keys, r, residuals
         )
+    none = [None] * len(blocks)
     stacks = [
-        weighed(
-            linear[b],
-            None if gradients is None else gradients[b],
-            v_kernel,
-            None if moments is None else moments[b],
-            v_moments,
-        )
-        for b in range(len(blocks))
+        weighed(L, G, v_kernel, M, v_moments)
+        for L, G, M in zip(linear, gradients or none, moments or none, strict=True)
     ]
     fill = [fill_weight(G) for G in stacks]
     directions = [
@@ -137,10 +132,15 @@ def _fit_ridges(
             sampled=rows.coordinates(sample.X),
             weights=sample.weights,
         )
-    spoken = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
-    q = ridges.n_responses
-    parts = {"linear": spoken / q, "gradients": float(v_kernel) / q, "moments": v_moments / q}
+    parts = _explained(ridges, v_kernel, v_moments)
     return _solution(source, blocks, ridges, loadings, [values for _, values in directions], parts, left)
+
+
+def _explained(ridges: Ridges, v_kernel: float, v_moments: float) -> dict[str, float]:
+    """What each part explains of a response, on average."""
+    q = ridges.n_responses
+    linear = float(np.maximum(eigh(ridges.joint.agreement)[0], 0.0).sum())
+    return {"linear": linear / q, "gradients": float(v_kernel) / q, "moments": v_moments / q}
 
 
 def _solution(

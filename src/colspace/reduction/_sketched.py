@@ -83,6 +83,66 @@ class _Adjoint:
         return np.vstack([_transposed(Z, mean, T), T.sum(axis=0)])
 
 
+@dataclass(frozen=True)
+class _Proxies:
+    """The matrices of blocks, known by their products: a column per (response, feature or constant), masked ones are zero."""
+
+    source: Source
+    blocks: Blocks
+    whiteners: Sequence[Whitener]
+    rows: Sequence[int]  # blocks that have a matrix
+    masks: Sequence[NDArray[np.bool_]]
+    mean: Array
+    y_mean: Array
+    y_scale: Array
+    count: float
+
+    @property
+    def n_columns(self) -> int:
+        """Columns for one response."""
+        return sum(self.blocks.widths) + 1
+
+    def _sums(self, statistic: Any, products: int) -> Array:
+        chunk = chunk_rows(self.source.X, extra=2 * products)
+        return np.asarray(self.source.reduce(statistic, chunk=chunk) / self.count)
+
+    def forward(self, sketches: list[Any]) -> list[Array]:
+        """The matrices times sketches."""
+        slices, n = self.blocks.slices, self.n_columns
+        parts, constants = [], []
+        for S, mask in zip(sketches, self.masks, strict=True):
+            stack = S.tocsr() if sparse.issparse(S) else S
+            for k in range(len(self.y_mean)):
+                piece = stack[k * n : (k + 1) * n]
+                keep = sparse.diags_array(mask.astype(float)) if sparse.issparse(piece) else mask[:, None]
+                piece = keep @ piece if sparse.issparse(piece) else keep * piece
+                parts.append(_loadings(piece[:-1], self.whiteners, slices))
+                last = piece[[-1]]
+                constants.append(last.toarray() if sparse.issparse(last) else last)
+        right = sparse.hstack(parts).tocsc() if sparse.issparse(parts[0]) else np.hstack(parts)
+        scales = (self.mean, self.blocks.order, self.y_mean, self.y_scale)
+        G = self._sums(_Forward(right, np.hstack(constants), *scales, len(self.rows)), right.shape[1])
+        each = np.split(G, len(self.rows), axis=1)
+        return [self.whiteners[b].apply(g[slices[b]]) for b, g in zip(self.rows, each, strict=True)]
+
+    def adjoint(self, Q: list[Array]) -> list[Array]:
+        """The transposed matrices times bases."""
+        slices, n, q = self.blocks.slices, self.n_columns, len(self.y_mean)
+        ends = np.cumsum([0, *(basis.shape[1] for basis in Q)])
+        right = np.zeros((n - 1, ends[-1]))
+        for b, basis, start, end in zip(self.rows, Q, ends, ends[1:], strict=False):
+            right[slices[b], start:end] = self.whiteners[b].loadings(basis)
+        scales = (self.mean, self.blocks.order, self.y_mean, self.y_scale)
+        G = self._sums(_Adjoint(right, *scales), q * right.shape[1])
+        white = [w.apply(G[:-1][s]) for w, s in zip(self.whiteners, slices, strict=True)]
+        G = np.vstack([*white, G[-1:]]).reshape(n, q, -1)
+        parts = [
+            G[:, :, start:end] * mask[:, None, None]
+            for mask, start, end in zip(self.masks, ends, ends[1:], strict=False)
+        ]
+        return [part.transpose(1, 0, 2).reshape(q * n, -1) for part in parts]
+
+
 def fit_sketched(
     source: Source,
     blocks: Blocks,
@@ -98,65 +158,23 @@ def fit_sketched(
     method: str,
     rng: np.random.Generator,
 ) -> tuple[list[Array], list[Array]]:
-    """Whitened directions and singular values of every block from 2 n_power + 2 passes.
+    """Whitened directions and singular values of every block from 2 n_power + 2 passes; ``wanted`` moments alone are not zero.
 
-    Block b's matrix has a column per (response, feature or constant); what ``wanted`` leaves out is zero.
     For two blocks, one response and the joint moment alone, both factors come from the one proxy.
     """
-    slices, n_total, q = blocks.slices, sum(blocks.widths), len(y_mean)
-    order = blocks.order
-    one_proxy = wanted == {"joint"} and len(blocks) == 2 and q == 1
+    one_proxy = wanted == {"joint"} and len(blocks) == 2 and len(y_mean) == 1
     rows = [0] if one_proxy else list(range(len(blocks)))
     masks = [_column_mask(b, blocks, wanted) for b in rows]
-
-    def rows_per_chunk(products: int) -> int:
-        return chunk_rows(source.X, extra=2 * products)
-
-    def whitened_rows(M: Array) -> Array:
-        return np.vstack([w.apply(M[s]) for w, s in zip(whiteners, slices, strict=True)])
-
-    def forward(sketches: list[Any]) -> list[Array]:
-        parts, constants = [], []
-        for S, mask in zip(sketches, masks, strict=True):
-            stack = S.tocsr() if sparse.issparse(S) else S
-            for k in range(q):
-                piece = stack[k * (n_total + 1) : (k + 1) * (n_total + 1)]
-                keep = sparse.diags_array(mask.astype(float)) if sparse.issparse(piece) else mask[:, None]
-                piece = keep @ piece if sparse.issparse(piece) else keep * piece
-                parts.append(_loadings(piece[:n_total], whiteners, slices))
-                last = piece[[n_total]]
-                constants.append(last.toarray() if sparse.issparse(last) else last)
-        right = sparse.hstack(parts).tocsc() if sparse.issparse(parts[0]) else np.hstack(parts)
-        statistic = _Forward(right, np.hstack(constants), mean, order, y_mean, y_scale, len(rows))
-        G = source.reduce(statistic, chunk=rows_per_chunk(right.shape[1])) / count
-        k_each = np.split(G, len(rows), axis=1)
-        return [whiteners[b].apply(g[slices[b]]) for b, g in zip(rows, k_each, strict=True)]
-
-    def adjoint(Q: list[Array]) -> list[Array]:
-        right = np.zeros((n_total, sum(basis.shape[1] for basis in Q)))
-        start = 0
-        for b, basis in zip(rows, Q, strict=True):
-            right[slices[b], start : start + basis.shape[1]] = whiteners[b].loadings(basis)
-            start += basis.shape[1]
-        statistic = _Adjoint(right, mean, order, y_mean, y_scale)
-        G = source.reduce(statistic, chunk=rows_per_chunk(q * right.shape[1])) / count
-        G = np.vstack([whitened_rows(G[:-1]), G[-1:]]).reshape(n_total + 1, q, -1)
-        out, start = [], 0
-        for basis, mask in zip(Q, masks, strict=True):
-            part = G[:, :, start : start + basis.shape[1]] * mask[:, None, None]
-            out.append(part.transpose(1, 0, 2).reshape(q * (n_total + 1), -1))
-            start += basis.shape[1]
-        return out
-
+    proxies = _Proxies(source, blocks, whiteners, rows, masks, mean, y_mean, y_scale, count)
     make = count_sketch if method == "countsketch" else gaussian_sketch
     narrowest = min(blocks.widths)
     width = min(max(2 * r, r + 10), narrowest)
     buckets = min(4 * width, narrowest) if method == "countsketch" else width
-    sketches = [make(q * (n_total + 1), buckets, rng) for _ in rows]
-    factors = factor_by_products(forward, adjoint, sketches, r, n_power, width)
+    sketches = [make(len(y_mean) * proxies.n_columns, buckets, rng) for _ in rows]
+    factors = factor_by_products(proxies.forward, proxies.adjoint, sketches, r, n_power, width)
     if one_proxy:
         U, s, V = factors[0]
-        return [U, V[slices[1]]], [s, s]
+        return [U, V[blocks.slices[1]]], [s, s]
     return [U for U, _, _ in factors], [s for _, s, _ in factors]
 
 

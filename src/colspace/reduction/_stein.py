@@ -398,32 +398,16 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         span: Span | None = None,
     ) -> Self:
         self.score_model_: ScoreModel | None
-        sums = groups.total
         law, template, own = None, GaussianScore(), False
         if isinstance(plan, ScorePlan):
-            moments = self._score_moments(sums, plan)
-            ridge = 0.0
+            moments, ridge = self._score_moments(groups.total, plan), 0.0
             self.score_model_ = plan.score
         else:
-            names = column_labels(self) if span is None else None
-            own = X is not None and has_own_law(self._options(), self.score_model, sums)
-            template = learned_score(
-                self.score_model,
-                sums,
-                plan,
-                (X, y, weights),
-                names,
-                self.n_features_in_,
-                self.standardize,
-                span,
-                own=own,
+            own = X is not None and has_own_law(self._options(), self.score_model, groups.total)
+            moments, law, template = self._gaussian_moments(
+                groups.total, plan, (X, y, weights), span, own=own
             )
-            law, scale = score_law(sums, template, span, standardize=self.standardize, own=own)
-            moments, ridge = stein_from_tables(sums, law, scale, plan.average), law.ridge
-            self.score_model_ = law.score
-            self.ridge_ = (
-                law.score.ridge_ if isinstance(template.ridge, str) and law.score else template.ridge
-            )
+            ridge = law.ridge
         if span is None:
             warn_constant(np.diag(moments.covariance), column_labels(self))
         labels = encoder is not None and encoder.labels
@@ -448,6 +432,19 @@ class SteinReduction(LinearReductionMixin, BaseEstimator):
         )
         store_errors(self, left if span is None else left.lifted(span), directions)
         return self
+
+    def _gaussian_moments(
+        self, sums: Any, plan: GaussianPlan, rows: tuple[Any, Any, Any], span: Span | None, *, own: bool
+    ) -> tuple[SteinMoments, Any, Any]:
+        """Moments, the law whose score is in them, and the score it was made of."""
+        names = column_labels(self) if span is None else None
+        template = learned_score(
+            *(self.score_model, sums, plan, rows, names, self.n_features_in_, self.standardize, span), own=own
+        )
+        law, scale = score_law(sums, template, span, standardize=self.standardize, own=own)
+        self.score_model_ = law.score
+        self.ridge_ = law.score.ridge_ if isinstance(template.ridge, str) and law.score else template.ridge
+        return stein_from_tables(sums, law, scale, plan.average), law, template
 
     def _score_moments(self, sums: Any, plan: ScorePlan) -> SteinMoments:
         return stein_from_sums(sums, plan, standardize=self.standardize)
