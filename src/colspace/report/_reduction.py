@@ -16,9 +16,9 @@ from ._shared import asked, call_of, glance, repeat, warned
 MOST_LOADINGS = 15
 MOST_POINTS = 2_000
 _PARTS = {
-    "linear": "the ridge's straight part",
-    "gradients": "slopes of a kernel fit to what is left",
-    "moments": "second moments of what is left",
+    "linear": "straight part",
+    "gradients": "kernel slopes",
+    "moments": "second moments",
 }
 
 
@@ -124,9 +124,12 @@ def _quality(quality: dict[str, Any]) -> Part:
 def _spoke(parts: dict[str, float]) -> Part:
     rows = [{"part": _PARTS.get(name, name), "share": float(value)} for name, value in parts.items()]
     spec = _charts.bars(rows, label="part", value="share", title="share of variance on rows left out")
-    text = ["What each part of the fit explains of rows it has not seen; a part at zero was left out."]
+    text = (
+        "What each part of the fit explains of rows it has not seen: the straight part, a ridge regression, then the slopes of a kernel "
+        "regression and the second moments of what that leaves. A part at zero was left out."
+    )
     alt = "Share of the variance on rows left out that each part explains"
-    return pictured("Which parts spoke", text, spec, alt, Table.of(rows, "part", "share"))
+    return pictured("Which parts spoke", [text], spec, alt, Table.of(rows, "part", "share"))
 
 
 def _rank(test: dict[str, Any]) -> Part:
