@@ -18,12 +18,10 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
 from colspace import JointReduction, NumericLabelsWarning, compare_reductions
 from colspace.quality import (
-    LooRidge,
     PlsDirections,
     ReductionComparison,
     ReductionScore,
@@ -46,42 +44,6 @@ def quick(X, y, **options):
     return compare_reductions(
         X, y, **{"reducers": {"PCA": PCA(), "PLS": PlsDirections()}, "n_components": 1, **options}
     )
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "p", "q"), [(50, 4, 1), (50, 4, 3), (30, 30, 2), (20, 60, 1), (20, 60, 2)])
-def test_ridge_of_least_error_is_that_of_scikit_learn(n, p, q, weighted):
-    rng = np.random.default_rng(n + p + q)
-    Z = rng.standard_normal((n, p)) * np.geomspace(1, 100, p) + 3
-    V = (Z / np.geomspace(1, 100, p)) @ rng.standard_normal((p, q)) + 0.5 * rng.standard_normal((n, q))
-    V = V[:, 0] if q == 1 else V
-    w = rng.random(n) + 0.1 if weighted else None
-    alphas = np.logspace(-2, 5, 12)
-    ours, theirs = (ridge.fit(Z, V, w) for ridge in (LooRidge(alphas), RidgeCV(alphas)))
-    assert alphas[0] <= ours.alpha_ == theirs.alpha_
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-8)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-8)
-    np.testing.assert_allclose(ours.predict(Z[:3] + 1), theirs.predict(Z[:3] + 1), atol=1e-8)
-
-
-def test_ridge_keeps_the_contract_of_scikit_learn():
-    apart = "check_sample_weight_equivalence_on_dense_data"
-    left = {apart: "a row of weight two is left out as one"}
-    results = check_estimator(LooRidge(), expected_failed_checks=left, on_fail=None, on_skip=None)
-    odd = {r["check_name"]: r["status"] for r in results if r["status"] != "passed"}
-    assert odd == {apart: "xfail", "check_array_api_input": "skipped"}
-
-
-@pytest.mark.parametrize("alphas", [(0.0, 1.0), (-1.0,), (), 1.0, (np.inf,), (np.nan, 1.0)])
-def test_ridges_are_numbers_above_zero(alphas):
-    with pytest.raises(ValueError, match="must be one or more finite numbers above 0, as in"):
-        LooRidge(alphas).fit(X, Y)
-
-
-@pytest.mark.parametrize("weight", [-1.0, np.nan])
-def test_weights_of_a_ridge_are_checked(weight):
-    with pytest.raises(ValueError, match="sample_weight"):
-        LooRidge().fit(X, Y, np.full(len(X), weight))
 
 
 def test_numbers_equal_those_of_scikit_learn():
