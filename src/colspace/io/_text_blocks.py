@@ -67,7 +67,7 @@ class TextReader:
         lines = block.read()
         if b'"' in lines:
             return None
-        if lines.isspace():
+        if not lines.strip(b"\r\n"):
             return []
         read = csv.ReadOptions(block_size=len(lines), use_threads=False, **self._read)
         return csv.read_csv(pa.BufferReader(lines), read, self._parse(), self._convert).to_batches()
