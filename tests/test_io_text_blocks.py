@@ -79,6 +79,23 @@ def test_as_many_are_ahead_as_asked_for():
         found.close()
 
 
+@pytest.mark.parametrize(("kind", "most"), [("plain", 50), ("packed", 2 * _text_blocks._MOST_THREADS)])
+def test_no_more_is_unpacked_than_is_parsed_at_once(tmp_path, monkeypatch, kind, most):
+    """Files that are read by who parses them are parsed far ahead of what is asked for."""
+    taken, blocks = [], _text_blocks.blocks_of
+    monkeypatch.setattr(_text_blocks, "_AHEAD", 50 * 400)
+    monkeypatch.setattr(
+        _text_blocks, "blocks_of", lambda *given: (taken.append(block) or block for block in blocks(*given))
+    )
+    text = b"a,b\n" + b"1,2\n" * 20_000
+    (tmp_path / "t.csv").write_bytes(text if kind == "plain" else gzip.compress(text))
+    with (gzip.open if kind == "packed" else open)(tmp_path / "t.csv", "rb") as file:
+        found = reader().batches(file, 400)
+        next(found)
+        assert len(taken) == 51 if kind == "plain" else 2 <= len(taken) <= 1 + most
+        found.close()
+
+
 @pytest.mark.parametrize("size", [4, 17, 64, 1 << 20])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [None, 0, 40, 99])
