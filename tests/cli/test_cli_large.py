@@ -346,18 +346,29 @@ def test_lines_are_parsed_before_scikit_learn_is_imported(tables):
         import sys
         from colspace.cli import _reduce_fit
         from colspace.cli._group import colspace
-        from colspace.io import _stream
-        _stream.LARGE, begin = 0, _reduce_fit.Task.begin
+        from colspace.io import _stream, _text_blocks
+        _stream.LARGE, begin, parsed = 0, _reduce_fit.Task.begin, _text_blocks.TextReader._parsed
+        seen = []
         def told(*given):
+            seen.clear()
             data = begin(*given)
-            print(len(data.begun), {"sklearn", "scipy.stats"} & set(sys.modules))
+            print(len(data.begun), bool(seen), {"sklearn", "scipy.stats"} & set(sys.modules))
             return data
         _reduce_fit.Task.begin = told
+        def seeing(reader, block):
+            seen.extend(name for name in reader.types if name == "x0")
+            return parsed(reader, block)
+        _text_blocks.TextReader._parsed = seeing
         colspace(["reduce", "t.csv", "-y", "y", "--drop", "kind", "--id", "id", "--no-check"])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("1 set()\n"), done
+    assert done.stdout.startswith("1 True set()\n"), done
     assert done.returncode == 0
+
+
+def test_the_test_of_rank_takes_all_rows(tables, small_chunks):
+    run("t.csv", *OPTIONS["numbers"], "--no-check", "--rank-test", "--json", "r.json")
+    assert json.loads((tables / "r.json").read_text())["rank_test"]["n_components"] >= 1
 
 
 @pytest.mark.parametrize(
