@@ -88,6 +88,9 @@ def test_words_are_indicators(files):
     )
     assert applied.exit_code == 0, applied.output
     pd.testing.assert_frame_equal(pd.read_csv("again.csv", dtype={"disease": str}), found)
+    shown = CliRunner().invoke(colspace, ["report", "m.skops", "new.csv", "--out", "new.html"])
+    assert shown.exit_code == 0, shown.output
+    assert "model = load(" not in html.unescape(Path("new.html").read_text())
     A[40:].drop(columns="town").to_csv("new.csv")
     assert "lacks 3 column(s) of --left: 'town=Lima'" in run("--out", "top.csv", *FIXED, code=2).output
     A[:40].assign(town=[f"street {i}" for i in range(40)]).to_csv("left.csv")
