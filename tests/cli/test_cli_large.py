@@ -263,6 +263,20 @@ def test_separators_decimals_and_rows_that_do_not_fit(tables, frame):
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("row", [0, 890], ids=["early", "late"])
+def test_other_encodings_are_told_with_the_line(tables, frame, row):
+    """Wherever the first letter stands that is not UTF-8."""
+    ids = frame["id"].where(frame.index != row, "é")
+    (tables / "t.csv").write_bytes(frame.assign(id=ids).to_csv(index=False).encode("latin-1"))
+    options = [*OPTIONS["numbers"], "--no-check", "-o", "o.csv"]
+    told = " ".join(run("t.csv", *options, code=2).stderr.split())
+    assert f"t.csv is not UTF-8 text: line {row + 2} holds the byte 0xe9" in told
+    assert "give --encoding latin-1" in told
+    run("t.csv", *options, "--encoding", "latin-1")
+    assert read_table("o.csv", text=["id"])["id"][row] == "é"
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_rows_longer_than_a_block(tables):
     rng = np.random.default_rng(1)
     wide = pd.DataFrame(rng.normal(size=(40, 2000))).add_prefix("c")
