@@ -246,7 +246,7 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
         raise ValueError(msg)
 
 
-def wrong_encoding(source: Source, encoding: str | None, error: UnicodeError) -> str:
+def wrong_encoding(source: Source, encoding: str | None, error: Exception) -> str:
     """What is wrong, where, and what it looks like."""
     if encoding is not None:
         return f"{source.path} cannot be read with encoding={encoding!r}: {first_line(error)}; name another"
