@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from colspace._threads import in_threads
+from colspace.io import _text_blocks
 from colspace.io._text_blocks import Block, TextReader, blocks_of
 
 
@@ -77,6 +79,23 @@ def test_as_many_are_ahead_as_asked_for():
         found.close()
 
 
+@pytest.mark.parametrize(("kind", "most"), [("plain", 50), ("packed", 2 * _text_blocks._MOST_THREADS)])
+def test_no_more_is_unpacked_than_is_parsed_at_once(tmp_path, monkeypatch, kind, most):
+    """Files that are read by who parses them are parsed far ahead of what is asked for."""
+    taken, blocks = [], _text_blocks.blocks_of
+    monkeypatch.setattr(_text_blocks, "_AHEAD", 50 * 400)
+    monkeypatch.setattr(
+        _text_blocks, "blocks_of", lambda *given: (taken.append(block) or block for block in blocks(*given))
+    )
+    text = b"a,b\n" + b"1,2\n" * 20_000
+    (tmp_path / "t.csv").write_bytes(text if kind == "plain" else gzip.compress(text))
+    with (gzip.open if kind == "packed" else open)(tmp_path / "t.csv", "rb") as file:
+        found = reader().batches(file, 400)
+        next(found)
+        assert len(taken) == 51 if kind == "plain" else 2 <= len(taken) <= 1 + most
+        found.close()
+
+
 @pytest.mark.parametrize("size", [4, 17, 64, 1 << 20])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [None, 0, 40, 99])
@@ -130,6 +149,22 @@ def test_errors_name_the_line_of_the_file(opened, bad, what):
         list(reader().batches(opened(text), 256))
 
 
+@pytest.mark.parametrize("size", [8, 64, 4096])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_lines_are_empty_or_cells_wherever_blocks_end(opened, size, line_end):
+    text = line_end.join([b"word", b"a", *[b""] * 50, *[b"  "] * 50, b"b", *[b""] * 50])
+    found = frame_of(reader(("word",), {"word": pa.string()}).batches(opened(text), size))
+    assert found["word"].tolist() == ["a", *["  "] * 50, "b"]
+
+
+def test_what_is_read_in_pieces_is_put_together(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_bytes(b"1,2\n3,4\n5,6\n")
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, count, start: read(file, min(count, 3), start))
+    with (tmp_path / "t.csv").open("rb") as file:
+        assert [block.read() for block in blocks_of(file, 7)] == [b"1,2\n3,4\n", b"5,6\n"]
+
+
 def test_decimal_commas_and_marks():
     text = b"a;b\n" + b"1,5;-9\n2,5;3,5\n" * 50
     found = frame_of(reader(separator=";", decimal=",", gaps=("-9",)).batches(io.BytesIO(text), 32))
@@ -141,3 +176,26 @@ def test_who_stops_early_leaves_nothing_behind():
     batches = reader().batches(io.BytesIO(b"a,b\n" + b"1,2\n" * 10_000), 1000)
     assert next(batches).num_rows == 251
     batches.close()
+
+
+def test_what_waits_is_not_parsed_for_who_stops_early(monkeypatch):
+    parsed, gate, call = [], threading.Event(), TextReader._parsed
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            gate.set()
+            super().shutdown()
+
+    def waiting(self, block):
+        parsed.append(block)
+        if len(parsed) > 1:
+            gate.wait(60)
+        return call(self, block)
+
+    monkeypatch.setattr(_text_blocks, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(TextReader, "_parsed", waiting)
+    batches = reader().batches(io.BytesIO(b"a,b\n" + b"1,2\n" * 10_000), 400)
+    next(batches)
+    batches.close()
+    assert len(parsed) <= 1 + _text_blocks._MOST_THREADS

@@ -23,7 +23,7 @@ from colspace.report import (
     render,
     write_report,
 )
-from colspace.report._atoms import atoms_report
+from colspace.report._atoms import _few, atoms_report
 from colspace.report._charts import _escape, intervals, scatter
 from colspace.report._reduction import MOST_LOADINGS, MOST_POINTS, reduction_report
 
@@ -379,3 +379,10 @@ def test_the_report_of_partners(tmp_path, monkeypatch):
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "l.csv", "--top", "3", "--out", "again.csv"])
     assert done.exit_code == 0, done.output
     assert len(pd.read_csv("again.csv")) == 90
+
+
+def test_many_covariates_are_counted():
+    names = [f"c{i}" for i in range(10)]
+    assert _few(names[:8]) == ", ".join(names[:8])
+    assert _few(names) == f"{', '.join(names[:8])} and 2 more"
+    assert _few([]) == "none"

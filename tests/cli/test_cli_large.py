@@ -263,6 +263,20 @@ def test_separators_decimals_and_rows_that_do_not_fit(tables, frame):
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("row", [0, 890], ids=["early", "late"])
+def test_other_encodings_are_told_with_the_line(tables, frame, row):
+    """Wherever the first letter stands that is not UTF-8."""
+    ids = frame["id"].where(frame.index != row, "é")
+    (tables / "t.csv").write_bytes(frame.assign(id=ids).to_csv(index=False).encode("latin-1"))
+    options = [*OPTIONS["numbers"], "--no-check", "-o", "o.csv"]
+    told = " ".join(run("t.csv", *options, code=2).stderr.split())
+    assert f"t.csv is not UTF-8 text: line {row + 2} holds the byte 0xe9" in told
+    assert "give --encoding latin-1" in told
+    run("t.csv", *options, "--encoding", "latin-1")
+    assert read_table("o.csv", text=["id"])["id"][row] == "é"
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_rows_longer_than_a_block(tables):
     rng = np.random.default_rng(1)
     wide = pd.DataFrame(rng.normal(size=(40, 2000))).add_prefix("c")
@@ -346,22 +360,40 @@ def test_lines_are_parsed_before_scikit_learn_is_imported(tables):
         import sys
         from colspace.cli import _reduce_fit
         from colspace.cli._group import colspace
-        from colspace.io import _stream
-        _stream.LARGE, begin = 0, _reduce_fit.Task.begin
+        from colspace.io import _stream, _text_blocks
+        _stream.LARGE, begin, parsed = 0, _reduce_fit.Task.begin, _text_blocks.TextReader._parsed
+        seen = []
         def told(*given):
+            seen.clear()
             data = begin(*given)
-            print(len(data.begun), {"sklearn", "scipy.stats"} & set(sys.modules))
+            print(len(data.begun), bool(seen), {"sklearn", "scipy.stats"} & set(sys.modules))
             return data
         _reduce_fit.Task.begin = told
+        def seeing(reader, block):
+            seen.extend(name for name in reader.types if name == "x0")
+            return parsed(reader, block)
+        _text_blocks.TextReader._parsed = seeing
         colspace(["reduce", "t.csv", "-y", "y", "--drop", "kind", "--id", "id", "--no-check"])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("1 set()\n"), done
+    assert done.stdout.startswith("1 True set()\n"), done
     assert done.returncode == 0
 
 
-def test_what_was_begun_is_dropped_where_the_fit_needs_all_rows(tables, monkeypatch, small_chunks):
-    options = [*OPTIONS["numbers"], "--no-check", "--moments", "all", "--rank-response"]
-    found = run("t.csv", *options).stdout
+def test_the_test_of_rank_takes_all_rows(tables, small_chunks):
+    run("t.csv", *OPTIONS["numbers"], "--no-check", "--rank-test", "--json", "r.json")
+    assert json.loads((tables / "r.json").read_text())["rank_test"]["n_components"] >= 1
+
+
+@pytest.mark.parametrize(
+    "needs", [["--rank-response"], ["--shrinkage", "auto"], ["-r", "moments"], ["--solver", "randomized"]]
+)
+def test_where_the_fit_needs_all_rows_nothing_is_begun(tables, frame, monkeypatch, small_chunks, needs):
+    """A line that is too short is one with gaps, as for smaller tables, and what there is to say is said once."""
+    lines = frame.to_csv(sep=";", decimal=",", index=False).splitlines()
+    (tables / "s.csv").write_text("\n".join([*lines[:9], "1;2", *lines[9:]]))
+    options = [*OPTIONS["numbers"], "--no-check", "--moments", "all", *needs]
+    found = run("s.csv", *options).output
+    assert found.count("is the decimal mark") == 1
     monkeypatch.setattr(_stream, "LARGE", 1 << 40)
-    assert found == run("t.csv", *options).stdout
+    assert found == run("s.csv", *options).output

@@ -44,6 +44,7 @@ def run(*arguments, code=0):
         ([f"the cat sat on mat {i} of many" for i in range(60)], "text"),
         ([f"a mat {i} of many" for i in range(60)], "id"),
         ([f"town {i // 2}" for i in range(60)], "words"),
+        ([f"a cat on {i // 2}" for i in range(60)], "text"),
         (pd.to_datetime(["2020-01-01", "2020-02-01"]), "date"),
         (["2020-01-01", "2020-02-01", None], "date"),
         (["1/31/2024", "2/1/2024", "2/3/24"], "date?"),
@@ -303,6 +304,22 @@ def test_topics_of_all_texts_beside_covariates(tmp_path, monkeypatch):
     ]
     done = CliRunner().invoke(colspace, [*command, "-r", "2"])
     assert done.exit_code == 0, done.output
+    told = " ".join(run("t.csv").output.split())
+    assert (
+        "topics of 'story' and 'end' that tell 'fraudulent', or what else --label names, beside covariates"
+        in told
+    )
+
+
+def test_tables_with_whole_numbers_of_the_same_name_are_joined(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("s", "t"):
+        rows = pd.DataFrame(rng.standard_normal((30, 2)), columns=[f"{name}1", f"{name}2"])
+        rows.insert(0, "patient", rng.permutation(40)[:30])
+        rows.to_csv(f"{name}.csv", index=False)
+    command = advised("s.csv", "t.csv")[0]
+    assert command[:5] == ["reduce", "s.csv", "t.csv", "--id", "patient"]
 
 
 def test_where_nothing_fits_it_says_what_would(odd):
@@ -324,6 +341,12 @@ def test_features_of_pairs_that_are_words_or_gaps(odd):
     left.assign(note=[f"free text number {i}" for i in range(20)]).to_csv("l.csv", index=False)
     command = advised("l.csv", "r.csv", "k.csv")[0]
     assert command[-3:] == ["--drop", "note", "--impute"]
+    left = left.assign(
+        weight=np.arange(20.0) ** 2, note=[None, *(f"free text number {i}" for i in range(19))]
+    )
+    left.drop(columns="class").to_csv("l.csv", index=False)  # gaps are in what is dropped
+    command = advised("l.csv", "r.csv", "k.csv")[0]
+    assert command[-2:] == ["--drop", "note"]
     done = CliRunner().invoke(colspace, [*command, "--no-check"])
     assert done.exit_code == 0, done.output
 

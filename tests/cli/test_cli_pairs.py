@@ -67,7 +67,8 @@ def test_words_are_indicators(files):
     B.to_csv("right.csv")
     result = run("--top", 4, "--out", "top.csv", "--save", "m.skops", "--report", "r.html", *FIXED)
     told = " ".join(result.stderr.split())
-    assert "words are indicators of their levels: 'town' (3 levels), 'kind' (kind=skin)" in told
+    assert "left.csv: columns of words are indicators of their levels: 'town' (3 levels)" in told
+    assert "right.csv: columns of words are indicators of their levels: 'kind' (kind=skin)" in told
     assert "'town' has 1 level(s) that the fit has not seen" in told
     page = html.unescape(Path("r.html").read_text())
     assert "words are indicators of their levels" in page
@@ -87,11 +88,23 @@ def test_words_are_indicators(files):
     )
     assert applied.exit_code == 0, applied.output
     pd.testing.assert_frame_equal(pd.read_csv("again.csv", dtype={"disease": str}), found)
+    shown = CliRunner().invoke(colspace, ["report", "m.skops", "new.csv", "--out", "new.html"])
+    assert shown.exit_code == 0, shown.output
+    assert "model = load(" not in html.unescape(Path("new.html").read_text())
     A[40:].drop(columns="town").to_csv("new.csv")
     assert "lacks 3 column(s) of --left: 'town=Lima'" in run("--out", "top.csv", *FIXED, code=2).output
     A[:40].assign(town=[f"street {i}" for i in range(40)]).to_csv("left.csv")
     message = "1 column(s) that are neither numbers nor words of 2 to 20 levels: 'town'"
     assert message in " ".join(run("--out", "top.csv", *FIXED, code=2).output.split())
+
+
+def test_words_of_both_sides_are_told_also_where_columns_have_one_name(files):
+    A, B, _, _ = files
+    A[:40].assign(kind=np.resize(["a", "b", "c"], 40)).to_csv("left.csv")
+    B.assign(kind=np.resize(["oral", "skin"], 30)).to_csv("right.csv")
+    told = " ".join(run("--out", "top.csv", *FIXED, predict=False).stderr.split())
+    assert "left.csv: columns of words are indicators of their levels: 'kind' (3 levels)" in told
+    assert "right.csv: columns of words are indicators of their levels: 'kind' (kind=skin)" in told
 
 
 def test_defaults_and_stdout(files):

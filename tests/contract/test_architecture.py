@@ -25,6 +25,7 @@ FLOORS = [
         "_blocks",
         "_random",
         "_sklearn_compat",
+        "_streamable",
         "_progress",
         "_binary",
         "_summary",

@@ -1,5 +1,7 @@
 """The kernel in which entities are like themselves alone: formulas, leaving out, and what similarities of low rank need."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from scipy import sparse
 
 from colspace import KernelPairRegressor
 from colspace._ranking import recall_at_k
-from colspace.pairs._ridge_search import with_values
+from colspace.pairs._ridge_search import OWN, _own, with_values
 from colspace.pairs._ridge_tune import Source, held_out
 from colspace.pairs._rivals import nearest
 
@@ -140,6 +142,15 @@ def test_twins_are_counted_over_all_tables():
     marks = np.array([[0.0, 1], [-0.0, 1], [1, 1], [1, 0], [0, 0]])
     assert Source((marks,), ("auto",)).twins == pytest.approx(0.4)
     assert Source((marks, rng.standard_normal((5, 1))), ("auto", "auto")).twins == 0
+
+
+@pytest.mark.parametrize(("twins", "tried"), [(0, (0.0,)), (2, (0.0,)), (4, OWN)])
+def test_a_share_is_tried_from_twins_of_one_in_twenty(twins, tried):
+    B = np.random.default_rng(0).standard_normal((50, 2))
+    B[:twins] = 1.0
+    source = Source((B,), ("gaussian",))
+    problem = SimpleNamespace(left=source, right=source, landmarks=(None, None), target="new-left")
+    assert _own(problem, SimpleNamespace(own=None, alpha=(None, None)), 1) == tried
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._streamable import passes_again
 from ..io._stream import Stream, give_back, numbers, odd_cells, words
 from ._check import MOST_ROWS
 from ._gaps import takes_gaps
@@ -162,7 +163,7 @@ class Streamed:
         from ..reduction._joint_options import check_options
         from ..reduction._spool import kept_rows
 
-        if _passes_again(estimator):
+        if passes_again(estimator):
             estimator._validate_params()
             check_options(estimator)
             rows = kept_rows(estimator, pairs)
@@ -319,11 +320,6 @@ class Streamed:
             yield from (table.to_pandas() for table in self.stream.chunks(ids, self.types))
         else:
             yield from (pd.DataFrame(index=range(min(_PIECE, rows - a))) for a in range(0, rows, _PIECE))
-
-
-def _passes_again(estimator: Any) -> bool:
-    """Whether the fit keeps the rows for further passes."""
-    return bool(estimator._is_auto() or estimator.n_components == "auto")
 
 
 def is_worded(stream: Stream, responses: Sequence[str]) -> bool:

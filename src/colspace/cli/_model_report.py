@@ -24,7 +24,7 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     }
     kind = kind_of(model)
     _refuse_others(model, name)
-    shared["python"] = model_code(name, rows.tables, kind)
+    shared["python"] = "" if rows.marks or _of_words(rows) else model_code(name, rows.tables, kind)
     if kind == "imputer":
         return _imputer(model, rows, shared)
     if kind == "pairs":
@@ -32,6 +32,12 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     if kind == "reducer":
         return _reducer(model, rows, shared)
     return _dictionary(model, rows, shared)
+
+
+def _of_words(rows: Rows) -> bool:
+    """Whether columns of the model are indicators, which tables do not have as they are."""
+    columns = rows.about.get("left_columns", rows.header["columns"])
+    return any("=" in name for name in columns or ())
 
 
 def _refuse_others(model: Any, name: str) -> None:

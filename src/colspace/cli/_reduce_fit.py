@@ -52,9 +52,8 @@ class Task:
 
         The model is the estimator, or where columns have gaps one that fills them first.
         """
-        if begun is not None and _in_chunks(estimator):
+        if begun is not None:
             return self._fit_stream(begun, estimator, out)
-        del begun  # and what it has parsed
         from ..io import write_table
         from ._join import read_tables
         from ._table import rows_note, split_table
@@ -153,19 +152,3 @@ class Task:
                 write_chunks(data.embedding(model, advance), out)
         only = Table(table_names(self.tables)[0], self.tables[0], None)
         return model, parts, Joined(None, (only,), ()), None, [*told, *notes]
-
-
-def _in_chunks(estimator: Any) -> bool:
-    """Whether an estimator can be fitted on chunks of rows."""
-    from ..reduction import JointReduction
-    from ..reduction._joint_fit import check_streamable
-
-    if not isinstance(estimator, JointReduction):
-        return False
-    if estimator._is_auto() or estimator.n_components == "auto":
-        return True
-    try:
-        check_streamable(estimator)
-    except ValueError:
-        return False
-    return estimator.response != "rank"

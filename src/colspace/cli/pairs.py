@@ -177,8 +177,8 @@ def command(**given: Any) -> None:
         sources = open_tables(paths, asked.ids, asked.marks, asked.encoding, asked.drop)
         A, B, wanted, metric, words = _sides(sources)
         Y = _links(sources["--links"], A, B, asked)
-    if words:
-        note(words_note(words))
+    for text in words:
+        note(text)
     if wanted is not None and metric["left"] == "precomputed":  # before a long search
         check_new_similarities(wanted, "left", len(A), A.index)
     elif wanted is not None and not asked.impute:
@@ -197,7 +197,7 @@ def command(**given: Any) -> None:
         note(f"--top {asked.top} is more than the {len(B)} right entities; all of them are ranked")
     ranked = _named(estimator.rank(wanted, k=top, exclude_known=asked.exclude_known), A, B)
     write_table(ranked, asked.out)
-    said = [*filter(None, [words_note(words)]), *notes]
+    said = [*words, *notes]
     about = _about(asked.links, (A, B), metric, Y, target, quality, asked.seed)
     about |= {"recall_at": top} if quality is not None and "recall" in quality else {}
     if asked.model is not None:
@@ -317,11 +317,11 @@ def _about(
     return told
 
 
-def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, list[str]]]:
-    """Tables of both sides and of the entities to rank, their metrics, and indicators of columns of words."""
+def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any, list[str]]:
+    """Tables of both sides and of the entities to rank, their metrics, and what to say of columns of words."""
     found: dict[str, Any] = {}
     metric: dict[str, str] = {}
-    words: dict[str, list[str]] = {}
+    words: list[str] = []
     for side in ("left", "right"):
         table, given = f"--{side}", f"--{side}-similarity"
         if (table in sources) == (given in sources):
@@ -332,7 +332,8 @@ def _sides(sources: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, list[
             found[side] = similarities(sources[given])
         else:
             found[side], made = features(sources[table])
-            words |= made
+            if made:
+                words.append(f"{Path(sources[table].path).name}: {words_note(made)}")
     wanted = None
     if "--predict" in sources:
         like = found["left"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .._streamable import takes_chunks
 from ._files import check_files, given_command
 from ._group import one_line_errors
 from ._marks import marks_told
@@ -159,7 +160,7 @@ def command(**given: Any) -> None:
         *(asked.tables, asked.responses, asked.ids, asked.drop),
         *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
     )
-    chunks = asked.method == "joint" and not asked.rank_test
+    chunks = asked.method == "joint" and not asked.rank_test and takes_chunks(_joint_options(asked))
     begun = task.begin(asked.seed) if chunks else None  # lines are parsed while scikit-learn is imported
     from ..io import save
     from ._report import about_of, print_report, report_of
@@ -185,20 +186,27 @@ def command(**given: Any) -> None:
 
 def _estimator(asked: SimpleNamespace) -> Any:
     """The reducer that the options describe."""
-    options = {
-        "n_components": asked.components,
-        "response": "rank" if asked.rank_response else "labels" if asked.labels else None,
-        "random_state": asked.seed,
-    }
     if asked.method == "stein":
         from ..reduction import SteinReduction
 
         order = asked.order if asked.order == "both" else int(asked.order)
-        return SteinReduction(**options, order=order, score_model=asked.score)
+        return SteinReduction(**_shared_options(asked), order=order, score_model=asked.score)
     from ..reduction import JointReduction
 
-    return JointReduction(
-        **options,
+    return JointReduction(**vars(_joint_options(asked)))
+
+
+def _shared_options(asked: SimpleNamespace) -> dict[str, Any]:
+    return {
+        "n_components": asked.components,
+        "response": "rank" if asked.rank_response else "labels" if asked.labels else None,
+        "random_state": asked.seed,
+    }
+
+
+def _joint_options(asked: SimpleNamespace) -> SimpleNamespace:
+    return SimpleNamespace(
+        **_shared_options(asked),
         blocks=asked.blocks or None,
         moments=asked.moments,
         whiten=None if asked.whiten == "none" else asked.whiten,

@@ -17,7 +17,7 @@ from ._extras import require
 from ._files import PathLike, replacing, write_out
 from ._source import Source
 from ._tables import check_columns, check_table_target, json_lines, packing, plain_table
-from ._text import Layout, first_line, layout_of, read_text
+from ._text import Layout, first_line, layout_of, read_text, wrong_encoding
 from ._text_blocks import TextReader
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
@@ -48,7 +48,9 @@ class Stream:
         for source in self.sources:
             try:
                 yield from self._of(source, columns, types, block)
-            except (pyarrow.ArrowException, OSError, EOFError) as error:
+            except (pyarrow.ArrowException, OSError, EOFError, UnicodeError) as error:
+                if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
+                    raise ValueError(wrong_encoding(source, _encoding(self), error)) from error
                 msg = f"{source.path} is not a {source.kind.upper()} table: {first_line(error)}"
                 raise ValueError(msg) from error
 

@@ -44,6 +44,13 @@ class Layout:
 
 def layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
     """Encoding, separator and header; refuses bytes that are not text and names that stand twice."""
+    try:
+        return _layout_of(pandas, source, encoding)
+    except UnicodeError as error:
+        raise ValueError(wrong_encoding(source, encoding, error)) from error
+
+
+def _layout_of(pandas: Any, source: Source, encoding: str | None) -> Layout:
     _check_encoding(source, encoding)
     encoding = encoding or "utf-8"
     expected = "\t" if source.kind == "tsv" else ","
@@ -136,7 +143,7 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error
     except UnicodeError as error:
-        raise ValueError(_wrong_encoding(source, encoding, error)) from error
+        raise ValueError(wrong_encoding(source, encoding, error)) from error
     except damage as error:
         msg = f"{path} is not a {source.kind.upper()} table: {first_line(error)}"
         raise ValueError(msg) from error
@@ -239,7 +246,7 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
         raise ValueError(msg)
 
 
-def _wrong_encoding(source: Source, encoding: str | None, error: UnicodeError) -> str:
+def wrong_encoding(source: Source, encoding: str | None, error: Exception) -> str:
     """What is wrong, where, and what it looks like."""
     if encoding is not None:
         return f"{source.path} cannot be read with encoding={encoding!r}: {first_line(error)}; name another"

@@ -43,9 +43,10 @@ class TextReader:
             file.seek(0)
             file.readline()
             start = None
+            ahead = _AHEAD // size if _is_plain(file) else 0  # what is unpacked is held until it is taken
             pool = ThreadPoolExecutor(min(_MOST_THREADS, pa.cpu_count()))
             try:
-                for block, found in in_threads(pool, self._parsed, blocks_of(file, size), _AHEAD // size):
+                for block, found in in_threads(pool, self._parsed, blocks_of(file, size), ahead):
                     if found is None:
                         start = block.start
                         break
@@ -67,7 +68,7 @@ class TextReader:
         lines = block.read()
         if b'"' in lines:
             return None
-        if lines.isspace():
+        if not lines.strip(b"\r\n"):
             return []
         read = csv.ReadOptions(block_size=len(lines), use_threads=False, **self._read)
         return csv.read_csv(pa.BufferReader(lines), read, self._parse(), self._convert).to_batches()
@@ -126,7 +127,7 @@ class Block:
 
 def blocks_of(file: BinaryIO, size: int) -> Iterator[Block]:
     """Blocks of at least so many bytes, from where the file stands; plain files are read by whoever takes the block."""
-    plain = isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO) and hasattr(os, "pread")
+    plain = _is_plain(file)
     end = os.fstat(file.fileno()).st_size if plain else 0
     start = file.tell()
     while True:
@@ -141,3 +142,8 @@ def blocks_of(file: BinaryIO, size: int) -> Iterator[Block]:
             return
         yield block
         start = block.end
+
+
+def _is_plain(file: BinaryIO) -> bool:
+    """Whether the bytes of a file can be read by several threads."""
+    return isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO) and hasattr(os, "pread")

@@ -175,10 +175,10 @@ def _side_by_side(function: Callable[..., T], items: Sequence[S], threads: int) 
     if threads == 1:
         yield from ((item, function(item, stopped)) for item in items)
         return
-    with (
-        warnings.catch_warnings(),
-        ThreadPoolExecutor(threads) as pool,
-    ):  # the filters are those of the process
+    with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
+        warnings.simplefilter(
+            "ignore"
+        )  # filters are those of the process: a thread that is done restores them for all
         try:
             yield from in_threads(pool, partial(function, stopped=stopped), items)
         finally:

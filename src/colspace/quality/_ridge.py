@@ -7,14 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._validation import check_weights
 from ..factor import eigh
 
 Array = NDArray[np.float64]
 
 
-class LooRidge(RegressorMixin, BaseEstimator):
+class LooRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Ridge regression with the ridge of least leave-one-out error, one for all responses, as `sklearn.linear_model.RidgeCV` finds it.
 
     With centred rows :math:`X = A V^\top` along the axes of :math:`X^\top X = V S V^\top` the error of leaving row i out is
@@ -25,6 +27,7 @@ class LooRidge(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     alphas : sequence or array of float, default=(0.1, 1.0, 10.0)
+        Above zero.
 
     Examples
     --------
@@ -40,12 +43,15 @@ class LooRidge(RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the coefficients; a row of weight two pulls as two do, and is left out as one."""
-        X, Y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        alphas = _ridges(self.alphas)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
+        )
+        Y, w = np.asarray(y, dtype=np.float64), check_weights(sample_weight, X)
+        w = np.ones(len(X)) if w is None else w
         centre, level = np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w)
         root = np.sqrt(w)[:, None]
         X, V = (X - centre) * root, (Y - level).reshape(len(X), -1) * root
-        alphas = np.asarray(self.alphas, dtype=np.float64)
         wide = X.shape[1] >= len(X) - 1
         axes, values, rest = _dual(X, root, alphas) if wide else _primal(X, root, alphas)
         A = axes if wide else X @ axes
@@ -60,12 +66,21 @@ class LooRidge(RegressorMixin, BaseEstimator):
         coef = X.T @ along if wide else along
         self.coef_ = coef[:, 0] if Y.ndim == 1 else coef.T
         self.intercept_ = level - centre @ coef if Y.ndim > 1 else float(level - centre @ coef[:, 0])
-        self.n_features_in_ = X.shape[1]
         return self
 
     def predict(self, X: Any) -> Any:
         """Responses of rows."""
-        return np.asarray(X, dtype=np.float64) @ self.coef_.T + self.intercept_
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_.T + self.intercept_
+
+
+def _ridges(alphas: Sequence[float] | Array) -> Array:
+    """The ridges to choose from as an array."""
+    found = np.asarray(alphas, dtype=np.float64)
+    if found.ndim != 1 or not found.size or not ((found > 0) & np.isfinite(found)).all():
+        msg = f"alphas={alphas!r} must be one or more finite numbers above 0, as in (0.1, 1.0, 10.0)"
+        raise ValueError(msg)
+    return found
 
 
 def _primal(X: Array, root: Array, alphas: Array) -> tuple[Array, Array, Array]:

@@ -23,6 +23,7 @@ from .._response import (
 )
 from .._rows import is_chunk_iterator, is_dask
 from .._sklearn_compat import Interval, StrOptions, _fit_context, whole
+from .._streamable import check_streamable, is_auto, passes_again
 from .._threads import small_products, table_work
 from .._validation import check_table, check_weights, feature_names, table_dtype
 from ..factor import SingularCovarianceError
@@ -32,7 +33,6 @@ from ._jackknife import store_block_errors
 from ._joint_fit import (
     Problem,
     Solution,
-    check_streamable,
     solve_moments,
     stream_pairs,
     whiteners_of,
@@ -250,7 +250,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._dtype = table_dtype(X)
         name, labels = type(self).__name__, column_labels(self)
         source = Source.of(X, y, self.response, name, weights=weights, labels=labels)
-        problem, how = self._problem(), How.of(self, auto=self._is_auto())
+        problem, how = self._problem(), How.of(self, auto=is_auto(self))
         if how.auto:
             source = gathered(source, problem.blocks.widths)
             source = replace(source, weights=in_rows(source.weights))
@@ -267,7 +267,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         self._validate_params()
         check_options(self)
         check_streamable(self)
-        if self._is_auto() and not hasattr(self, "_stream"):
+        if is_auto(self) and not hasattr(self, "_stream"):
             warnings.warn(
                 "partial_fit sees rows once and uses the published moments; moments='all' says so and silences this. fit "
                 "with moments='auto', also on an iterator of chunks, is better where columns are skewed or many",
@@ -280,13 +280,6 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         except _NotYetError as reason:  # rows are kept; more of them may help
             self._waiting = str(reason)
             return self
-
-    def _is_auto(self) -> bool:
-        """Whether "auto" is meant, and no option asks for published moments."""
-        given = (self.whiten, self.shrinkage, self.solver, self.n_selected)
-        published = given != ("full", None, "auto", None)
-        counted = self.n_components in ("moments", "threshold")
-        return self.moments == "auto" and not published and not counted
 
     def _problem(self) -> Problem:
         blocks = parse_blocks(self.blocks, self.n_features_in_, feature_names(self))
@@ -304,7 +297,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         )
 
     def _fit_chunks(self, chunks: Any) -> Self:
-        if self._is_auto() or self.n_components == "auto":  # goes over the rows several times
+        if passes_again(self):  # goes over the rows several times
             return self._fit_table(*kept_rows(self, chunks))
         for chunk in chunks:
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
@@ -487,7 +480,7 @@ class JointReduction(BlockReductionMixin, BaseEstimator):
         return joint_rank_test(
             model._problem(),
             source,
-            auto=model._is_auto(),
+            auto=is_auto(model),
             n_permutations=n_permutations,
             alpha=alpha,
             max_components=max_components,

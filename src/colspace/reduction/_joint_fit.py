@@ -473,24 +473,3 @@ def stream_pairs(problem: Problem) -> tuple[Pairs, Pairs]:
     """Pairs of blocks that a stream adds up; cross products let the mean of y change with every chunk."""
     own, weighted = block_pairs(problem.wanted, len(problem.blocks))
     return tuple(sorted({*own, *weighted})), weighted
-
-
-def check_streamable(model: Any) -> None:
-    """Refuse what reads the data more than once."""
-    reasons = {
-        "solver": model.solver in ("randomized", "countsketch"),
-        "shrinkage": model.shrinkage == "auto",
-        "n_components": model.n_components in ("auto", "moments"),
-        "n_selected": isinstance(model.n_selected, str) and model.n_selected == "auto",
-        "moments": "tensor" in ((model.moments,) if isinstance(model.moments, str) else model.moments),
-    }
-    for name, wrong in reasons.items():
-        if wrong:
-            msg = (
-                f"{name}={getattr(model, name)!r} reads the data more than once, so it does not work in chunks. "
-                "Remedies: a number (or 'threshold' for n_components and n_selected), solver='exact', "
-                "moments='joint', or fit on an array, memmap or Dask collection"
-            )
-            if name == "n_components" and model.n_components == "auto":
-                msg += " (or an iterator of chunks), whose n_components_ partial_fit can take on"
-            raise ValueError(msg)
