@@ -60,6 +60,15 @@ def test_words_are_indicators_and_new_rows_are_coded_alike(frame):
         "'town' has 1 level(s) that the fit has not seen"
         in run("apply", "m.skops", "new.csv", "-o", "f.csv").stderr
     )
+    three = frame[120:].assign(us=["yes", "no", "maybe"] * 10)
+    three.to_csv("new.csv", index=False)
+    told = run("apply", "m.skops", "new.csv", "-o", "f.csv").stderr
+    assert (
+        "'us' has 2 levels beside 'yes', where the fit has seen one; all are taken as that one: no, maybe"
+        in told
+    )
+    three.assign(us="maybe").to_csv("new.csv", index=False)  # may be what the fit has seen
+    assert run("apply", "m.skops", "new.csv", "-o", "f.csv").stderr == ""
     frame[120:].drop(columns="town").to_csv("new.csv", index=False)
     assert "'town=Oslo'" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
     frame[120:].assign(town=None).to_csv("new.csv", index=False)

@@ -112,6 +112,12 @@ def indicators_of(frame: Any, wanted: Sequence[str]) -> Any:
                 f"{column!r} has {len(new)} level(s) that the fit has not seen, of which all indicators are zero: {', '.join(new[:5])}",
                 stacklevel=2,
             )
+        if len(new) > len(known) == 1:
+            warnings.warn(
+                f"{column!r} has {len(new)} levels beside {next(iter(known))!r}, where the fit has seen one; all are taken as that one: "
+                f"{', '.join(new[:5])}",
+                stacklevel=2,
+            )
     return frame if not made else pd.concat([frame, pd.DataFrame(made, index=frame.index)], axis=1)
 
 
