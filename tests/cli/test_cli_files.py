@@ -417,6 +417,11 @@ def test_saved_pairs_refuse_gaps_as_their_fit_did(files):
     new.iloc[2, 1] = np.nan
     new.to_csv("new.csv")
     assert "--impute fills them" in run(*PAIRS, "--out", "x.csv", ok=False).stderr
+    told = run("apply", "m.skops", "new.csv", "--top", "5", "--out", "x.csv", ok=False).stderr
+    assert (
+        told
+        == "Error: the table contains NaN: 1 values of 1 entities, e.g. '=é2'. colspace impute fills them.\n"
+    )
     with pytest.raises(ValueError, match="CopulaImputer can fill them"):
         load("m.skops").rank(new, k=15)
 

@@ -101,7 +101,13 @@ def _as_gap(found: re.Match[str]) -> str:
 
 
 #: What cells that a fit has not seen can be taken for.
-of_new_rows = phrased(((r"holds (.+?), which fit did not see; .*?blank the value", _as_gap),))
+of_new_rows = phrased(
+    (
+        (r"holds (.+?), which fit did not see; .*?blank the value", _as_gap),
+        (r"colspace\.CopulaImputer can fill them: .*", "colspace impute fills them."),
+        (r"^A (contains|has)\b", r"the table \1"),
+    )
+)
 
 
 @contextmanager
