@@ -26,6 +26,7 @@ from colspace.report import (
 from colspace.report._atoms import atoms_report
 from colspace.report._charts import _escape, intervals, scatter
 from colspace.report._reduction import MOST_LOADINGS, MOST_POINTS, reduction_report
+from colspace.report._shared import glance
 
 
 class Page(HTMLParser):
@@ -379,3 +380,10 @@ def test_the_report_of_partners(tmp_path, monkeypatch):
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "l.csv", "--top", "3", "--out", "again.csv"])
     assert done.exit_code == 0, done.output
     assert len(pd.read_csv("again.csv")) == 90
+
+
+def test_the_share_of_gaps_of_one_column():
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, 3.5]})
+    assert [figure.alt for figure in glance(frame, "t").figures] == [
+        "Share of gaps of each column that has any"
+    ]

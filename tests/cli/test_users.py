@@ -150,3 +150,41 @@ def test_a_folder_of_parquet_files(run, tmp_path):
         new, model.transform(whole.loc[new.index, model.feature_names_in_]), rtol=1e-9, atol=1e-12
     )
     assert np.isfinite(new.to_numpy()).all()
+
+
+def test_the_python_of_wide_tables(run, tmp_path):
+    """Blocks of hundreds of columns, words and gaps: the page says all that it takes."""
+    rng = np.random.default_rng(0)
+    genes = pd.DataFrame(rng.normal(size=(60, 150)), columns=[f"gene {i}" for i in range(150)])
+    other = pd.DataFrame(rng.normal(size=(60, 80)), columns=[f"m{i}" for i in range(80)])
+    other["town"] = rng.choice(["Oslo", "Rome", "Bonn"], 60)
+    other["outcome"] = genes["gene 0"] + other["m1"]
+    other.loc[3, "m2"] = None
+    for name, frame in (("genes", genes), ("other", other)):
+        frame.insert(0, "who", [f"p{i}" for i in range(60)])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    run("reduce genes.csv other.csv --id who -y outcome -r 1 --no-check --out e.csv --report r.html")
+    assert "gene 0:gene 149" in page("r.html")
+    e = read_table("e.csv").drop(columns=["who", "outcome"])
+    assert_allclose(repeated("r.html")["embedding"], e, rtol=1e-6, atol=1e-9)
+
+
+def test_the_python_of_dates_and_many_levels(run, tmp_path):
+    """Dates are no free text, and no list of levels is cut."""
+    rng = np.random.default_rng(0)
+    level = ["strongly disagree", "disagree", "neither", "agree", "strongly agree"]
+    mood = rng.normal(size=120)
+    frame = pd.DataFrame(
+        {
+            f"question {i}": np.array(level)[np.digitize(mood + rng.normal(size=120), [-1, 0, 1, 2])]
+            for i in range(35)
+        }
+    )
+    frame["moved"] = (np.datetime64("2020-01-01") + (100 * mood).astype(int)).astype(str)
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    kinds = f"--kinds 'question*={','.join(level)}'"
+    run(f"impute s.csv {kinds} --rank 1 --no-check --out f.csv --report r.html")
+    made, filled = repeated("r.html")["filled"], pd.read_csv("f.csv")
+    assert (made["moved"].dt.strftime("%Y-%m-%d") == filled["moved"]).all()
+    assert (made["question 3"].astype(str) == filled["question 3"]).all()

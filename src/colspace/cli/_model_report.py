@@ -101,7 +101,7 @@ def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
 
 
 def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
-    from ..report._atoms import atoms_report
+    from ..report._atoms import NEW_ROWS, atoms_report
     from ._atoms_fit import encoded_names, scores_of
 
     about = rows.about
@@ -121,7 +121,7 @@ def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
             y = _known(others[label], model.classes_)
         if y is not None:
             found = scores_of(y, model.predict(frame), model.predict_proba(frame), model.classes_)
-            name = f"supervised dictionary, these {len(y):,} rows"
+            name = f"{NEW_ROWS}{len(y):,} rows"
             scores, held_out = {**(scores or {}), name: found}, held_out if scores else len(y)
     return atoms_report(
         atoms,

@@ -11,7 +11,7 @@ from ..displays._compute import colour_response, deviations
 from ..reduction._loadings import block_errors, block_loadings, largest
 from . import _charts
 from ._page import Figure, Part, Report, Table, pictured
-from ._shared import asked, call_of, glance, repeat, warned
+from ._shared import asked, block_code, call_of, glance, repeat, warned
 
 MOST_LOADINGS = 15
 MOST_POINTS = 2_000
@@ -209,8 +209,9 @@ def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int, count: int
 def _python(estimator: Any, *, supervised: bool) -> str:
     name = type(estimator).__name__
     given = "X, y" if supervised else "X"
+    blocks = block_code(getattr(estimator, "blocks", None), list(getattr(estimator, "feature_names_in_", ())))
     return (
-        f"from colspace import {name}\n\n# X: columns of the table{', y: its response' if supervised else ''}\nmodel = {call_of(estimator)}\nmodel.fit({given})\n"
+        f"from colspace import {name}\n\n# X: columns of the table{', y: its response' if supervised else ''}\nmodel = {call_of(estimator, blocks=blocks)}\nmodel.fit({given})\n"
         "embedding = model.transform(X)\nmodel.summary()"
     )
 
