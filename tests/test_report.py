@@ -1,6 +1,7 @@
 """Reports: one file without network, a table behind every picture, nothing of the data that runs."""
 
 import json
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -375,6 +376,10 @@ def test_the_report_of_partners(tmp_path, monkeypatch):
         assert title in page.text
     ranked = pd.read_csv("p.csv")
     assert str(ranked.iloc[0, 2]) in page.text
+    why = re.findall(r'"why": "(\w+) for (\w+), (\w+)"', (tmp_path / "r.html").read_text())
+    assert (ranked.iloc[0, 0], ranked.iloc[0, 2]) in {
+        (a, b) for _, a, b in why
+    }  # who speaks comes first: it is not cut
     shown = CliRunner().invoke(colspace, ["info", "m.skops"]).output
     assert "made by colspace pairs" in shown
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "l.csv", "--top", "3", "--out", "again.csv"])

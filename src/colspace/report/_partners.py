@@ -137,7 +137,7 @@ def _why(estimator: Any, ranked: Any, wanted: Any) -> Part | None:
     if not rows:
         return None
     records = [
-        {"why": f"{row[0]}, {row[1]}: {row[2]}", "part of the score": row[3], "of": f"{row[0]}, {row[1]}"}
+        {"why": f"{row[2]} for {row[0]}, {row[1]}", "part of the score": row[3], "of": f"{row[0]}, {row[1]}"}
         for row in rows
     ]
     spec = _charts.bars(records, label="why", value="part of the score", title="part of the score")
