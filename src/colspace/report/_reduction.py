@@ -111,7 +111,7 @@ def _quality(quality: dict[str, Any]) -> Part:
     )
     text = [
         quality["sentence"],
-        f"{metric} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
+        f"{metric[0].upper()}{metric[1:]} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
         *quality["notes"],
     ]
     titles = {"n_components": "directions", "n_columns": "columns", "score": metric}
