@@ -188,3 +188,29 @@ def test_the_python_of_dates_and_many_levels(run, tmp_path):
     made, filled = repeated("r.html")["filled"], pd.read_csv("f.csv")
     assert (made["moved"].dt.strftime("%Y-%m-%d") == filled["moved"]).all()
     assert (made["question 3"].astype(str) == filled["question 3"]).all()
+
+
+def test_the_python_of_a_saved_model_on_new_rows(run, tmp_path):
+    """Two tables, words, and dates that are text."""
+    rng = np.random.default_rng(0)
+    first = pd.DataFrame(
+        {"who": [f"p{i}" for i in range(60)], "a": rng.normal(size=60), "b": rng.normal(size=60)}
+    )
+    second = pd.DataFrame(
+        {"who": first["who"], "town": rng.choice(["Oslo", "Rome", "Bonn"], 60), "c": rng.normal(size=60)}
+    )
+    second["day"] = (np.datetime64("2020-01-01") + (100 * first["a"]).astype(int).to_numpy()).astype(str)
+    first["y"] = first["a"] + second["c"]
+    first.to_csv(tmp_path / "first.csv", index=False)
+    second.to_csv(tmp_path / "second.csv", index=False)
+    tables = "first.csv second.csv --id who"
+    run(f"reduce {tables} -y y -r 1 --drop day --no-check --save m.skops --out e.csv")
+    run(f"report m.skops {tables} --out r.html")
+    assert_allclose(repeated("r.html")["embedding"], read_table("e.csv").iloc[:, 1:3], rtol=1e-9, atol=1e-12)
+    second.mask(rng.random(second.shape) < 0.1).assign(who=second["who"]).to_csv(
+        tmp_path / "second.csv", index=False
+    )
+    run("impute second.csv --id who --rank 1 --no-check --save i.skops --out f.csv")
+    run("report i.skops second.csv --id who --out i.html")
+    days = repeated("i.html")["filled"]["day"].dt.strftime("%Y-%m-%d")
+    assert (days == pd.read_csv("f.csv")["day"]).all()

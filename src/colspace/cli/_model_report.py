@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ._apply import Rows, kind_of, left_entities, read_gaps
@@ -24,9 +25,11 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     }
     kind = kind_of(model)
     _refuse_others(model, name)
-    shared["python"] = model_code(name, rows.tables, kind)
+    columns = [str(column) for column in rows.header["columns"] or ()] if kind == "reducer" else []
+    code = partial(model_code, name, rows.tables, kind, ids=rows.ids, columns=columns)
+    shared["python"] = code()
     if kind == "imputer":
-        return _imputer(model, rows, shared)
+        return _imputer(model, rows, shared, code)
     if kind == "pairs":
         return _pairs(model, rows, shared)
     if kind == "reducer":
@@ -77,7 +80,7 @@ def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     )
 
 
-def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+def _imputer(model: Any, rows: Rows, shared: dict[str, Any], code: Callable[..., str]) -> Any:
     from ..report._imputation import imputation_report
     from ._filled import summary_of
 
@@ -85,6 +88,7 @@ def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     if not rows.tables:
         return imputation_report(model, quality=quality, **shared)
     X = read_gaps(model, rows)[1]
+    shared["python"] = code(dates=[name for name in X if X[name].dtype.kind == "M"])
     level = 0.95 if quality is None else float(quality["level"])
     lower, upper = model.interval(X, level)
     summary = summary_of(model, X, X, lower, upper, level)

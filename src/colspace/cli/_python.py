@@ -106,10 +106,27 @@ def pairs_code(
     )
 
 
-def model_code(model: str, tables: Sequence[str], kind: str) -> str:
-    """A saved model on a table."""
-    given = repr(tables[0]) if tables else "'new.csv'"
-    rows = f"rows = read_table({given})\n"
+def model_code(
+    model: str,
+    tables: Sequence[str],
+    kind: str,
+    *,
+    ids: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    dates: Sequence[str] = (),
+) -> str:
+    """A saved model on a table, or on several that are joined on ``ids``; ``columns`` are those of the fit, ``dates`` those that are text."""
+    first, *others = tables or ["new.csv"]
+    text = f", text={list(ids)!r}" if others else ""
+    rows = f"rows = read_table({first!r}{text})\n"
+    rows += "".join(f"rows = rows.merge(read_table({other!r}{text}), on={list(ids)!r})\n" for other in others)
+    if any("=" in name for name in columns):
+        rows += (
+            'for name in model.feature_names_in_:\n    word, _, level = name.partition("=")\n    if name not in rows and word in rows:\n'
+            "        rows[name] = (rows[word] == level).astype(float).where(rows[word].notna())\n"
+        )
+    if dates:
+        rows += f"rows[{list(dates)!r}] = rows[{list(dates)!r}].apply(pd.to_datetime)\n"
     last = {
         "imputer": "filled = model.transform(rows[model.feature_names_in_])",
         "pairs": "partners = model.rank(rows.set_index(rows.columns[0]), k=10)",
@@ -117,7 +134,8 @@ def model_code(model: str, tables: Sequence[str], kind: str) -> str:
         "classifier": "labels, chances = model.predict(rows), model.predict_proba(rows)",
         "regressor": "numbers = model.predict(rows)",
     }
-    return f"from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
+    pandas = "import pandas as pd\n" if dates else ""
+    return f"{pandas}from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
 
 
 def _table_code(joined: Joined, ids: Sequence[str]) -> str:
