@@ -392,3 +392,17 @@ def test_the_share_of_gaps_of_one_column():
     assert [figure.alt for figure in glance(frame, "t").figures] == [
         "Share of gaps of each column that has any"
     ]
+
+
+def test_sentences_begin_with_a_capital_and_labels_of_parts_fit_a_phone(fitted):
+    model, X, y = fitted
+    scores = [dict.fromkeys(("n_components", "n_columns", "difference", "difference_error"))]
+    scores[0] |= {"method": "ours", "score": 0.6, "error": 0.1}
+    told = {"metric": "balanced accuracy", "rows": 90, "folds": 5, "sample_of": None, "scores": scores}
+    told |= {"sentence": "It does.", "notes": ["all columns are read by two"]}
+    page = reduction_report(model, X, y, source="t", quality=told)
+    parts = {part.title: part for part in page.parts}
+    text = parts["Quality on rows left out"].text
+    assert "All columns are read by two." in text
+    assert any(line.startswith("Balanced accuracy of 5 folds") for line in text)
+    assert all(len(row[0]) < 20 for row in parts["Which parts spoke"].table.rows)

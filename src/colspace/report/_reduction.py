@@ -16,9 +16,9 @@ from ._shared import asked, block_code, call_of, glance, repeat, warned
 MOST_LOADINGS = 15
 MOST_POINTS = 2_000
 _PARTS = {
-    "linear": "the ridge's straight part",
-    "gradients": "slopes of a kernel fit to what is left",
-    "moments": "second moments of what is left",
+    "linear": "straight part",
+    "gradients": "kernel slopes",
+    "moments": "second moments",
 }
 
 
@@ -112,7 +112,7 @@ def _quality(quality: dict[str, Any]) -> Part:
     text = [
         quality["sentence"],
         f"{metric[0].upper()}{metric[1:]} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
-        *quality["notes"],
+        *(f"{note[0].upper()}{note[1:]}." for note in quality["notes"]),
     ]
     titles = {"n_components": "directions", "n_columns": "columns", "score": metric}
     titles |= {"difference_error": "error of the difference"}
@@ -124,7 +124,10 @@ def _quality(quality: dict[str, Any]) -> Part:
 def _spoke(parts: dict[str, float]) -> Part:
     rows = [{"part": _PARTS.get(name, name), "share": float(value)} for name, value in parts.items()]
     spec = _charts.bars(rows, label="part", value="share", title="share of variance on rows left out")
-    text = ["What each part of the fit explains of rows it has not seen; a part at zero was left out."]
+    text = [
+        "What each part of the fit explains of rows it has not seen; a part at zero was left out.",
+        "The straight part is a ridge's; slopes of a kernel fit and second moments are of what that leaves.",
+    ]
     alt = "Share of the variance on rows left out that each part explains"
     return pictured("Which parts spoke", text, spec, alt, Table.of(rows, "part", "share"))
 
