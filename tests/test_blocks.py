@@ -125,3 +125,11 @@ def test_stack_blocks_errors():
         stack_blocks([pd.DataFrame(A), A])
     with pytest.raises(ValueError, match="share one index"):
         stack_blocks([pd.DataFrame(A), pd.DataFrame(A, index=[5, 6, 7])])
+
+
+def test_the_end_of_a_range_that_is_not_there_is_named():
+    names = ["alpha", "beta", "gamma"]
+    with pytest.raises(ValueError, match=r"called 'gama', an end of 'alpha:gama'; is it 'gamma'\?"):
+        parse_columns("alpha:gama", 3, names)
+    with pytest.raises(ValueError, match="called 'alfa:gama'"):
+        parse_columns("alfa:gama", 3, names)

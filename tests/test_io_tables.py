@@ -342,3 +342,16 @@ def test_a_column_without_cells_in_one_part_has_no_type_there(tmp_path, kind):
     np.testing.assert_array_equal(frame["x"], [1.5, 2.5, np.nan, np.nan])
     assert frame["w"].dropna().tolist() == ["a", "b"]
     assert frame["y"].tolist() == [1, 2, 1, 2]
+
+
+def test_lines_with_fewer_cells_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,2,3\n4,5\n\n6\n7,8,\n")
+    with pytest.warns(
+        UserWarning, match="2 lines have fewer cells than the header, the first line 3; what they lack is"
+    ):
+        assert read_table(path).isna().to_numpy().sum() == 4
+    path.write_text("a,b,c\n1,2,3\n7,8,\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(path)

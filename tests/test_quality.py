@@ -203,7 +203,15 @@ def test_the_sentence_follows_the_numbers():
     same = rows_of(ours=(1, ours)) + rows_of(ours=(2, [0.6, 0.72, 0.85]), **nothing)
     assert sentence(same, seen).startswith("With one direction")
     assert "more directions gain nothing" in sentence(same, seen)
-    assert sentence(rows, dict.fromkeys(seen, False)).startswith("No method predicts y better than its mean")
+    none = dict.fromkeys(seen, False)
+    faint = rows_of(ours=(1, [0.1, 0.11, 0.12]), no_columns=(None, [0.0, 0.0, 0.0]))
+    assert sentence(faint, none).startswith(
+        "No method predicts y better than its mean on rows left out: take"
+    )
+    assert sentence(rows, none) == (
+        "No method surely predicts y better than its mean on rows left out, though the best seems to (all columns, 0.800 ± "
+        "0.010; no columns 0.000): few rows decide, so take the loadings with care; response='rank' lets all rows count alike."
+    )
     assert "most frequent class" in sentence(rows, dict.fromkeys(seen, False), "accuracy")
     assert "better than chance" in sentence(rows, dict.fromkeys(seen, False), "balanced accuracy")
     other = sentence(rows, {**seen, "ours": False})
@@ -517,3 +525,15 @@ def test_numbers_of_directions_share_the_kernel_regression(monkeypatch):
         counts.append(len(fits))
         fits.clear()
     assert counts[0] == counts[1] > 0
+
+
+def test_a_lead_that_hangs_on_few_rows_is_not_called_noise():
+    """Heavy tails: no test finds a lead that is there."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((80, 4))
+    y = np.exp(2.0 * A[:, 0] + 0.3 * rng.standard_normal(80))
+    found = compare_reductions(A, y, n_components=1)
+    assert not any(found.above_chance.values())
+    assert found.row("joint reduction", 1).score > 0.3
+    assert "few rows decide" in found.sentence
+    assert any(compare_reductions(A, y, n_components=1, response="rank").above_chance.values())

@@ -1,6 +1,7 @@
 """Reports: one file without network, a table behind every picture, nothing of the data that runs."""
 
 import json
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -26,6 +27,7 @@ from colspace.report import (
 from colspace.report._atoms import _few, atoms_report
 from colspace.report._charts import _escape, intervals, scatter
 from colspace.report._reduction import MOST_LOADINGS, MOST_POINTS, reduction_report
+from colspace.report._shared import glance
 
 
 class Page(HTMLParser):
@@ -374,6 +376,10 @@ def test_the_report_of_partners(tmp_path, monkeypatch):
         assert title in page.text
     ranked = pd.read_csv("p.csv")
     assert str(ranked.iloc[0, 2]) in page.text
+    why = re.findall(r'"why": "(\w+) for (\w+), (\w+)"', (tmp_path / "r.html").read_text())
+    assert (ranked.iloc[0, 0], ranked.iloc[0, 2]) in {
+        (a, b) for _, a, b in why
+    }  # who speaks comes first: it is not cut
     shown = CliRunner().invoke(colspace, ["info", "m.skops"]).output
     assert "made by colspace pairs" in shown
     done = CliRunner().invoke(colspace, ["apply", "m.skops", "l.csv", "--top", "3", "--out", "again.csv"])
@@ -386,3 +392,24 @@ def test_many_covariates_are_counted():
     assert _few(names[:8]) == ", ".join(names[:8])
     assert _few(names) == f"{', '.join(names[:8])} and 2 more"
     assert _few([]) == "none"
+
+
+def test_the_share_of_gaps_of_one_column():
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, 3.5]})
+    assert [figure.alt for figure in glance(frame, "t").figures] == [
+        "Share of gaps of each column that has any"
+    ]
+
+
+def test_sentences_begin_with_a_capital_and_labels_of_parts_fit_a_phone(fitted):
+    model, X, y = fitted
+    scores = [dict.fromkeys(("n_components", "n_columns", "difference", "difference_error"))]
+    scores[0] |= {"method": "ours", "score": 0.6, "error": 0.1}
+    told = {"metric": "balanced accuracy", "rows": 90, "folds": 5, "sample_of": None, "scores": scores}
+    told |= {"sentence": "It does.", "notes": ["all columns are read by two"]}
+    page = reduction_report(model, X, y, source="t", quality=told)
+    parts = {part.title: part for part in page.parts}
+    text = parts["Quality on rows left out"].text
+    assert "All columns are read by two." in text
+    assert any(line.startswith("Balanced accuracy of 5 folds") for line in text)
+    assert all(len(row[0]) < 20 for row in parts["Which parts spoke"].table.rows)

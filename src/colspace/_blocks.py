@@ -170,7 +170,7 @@ def _by_name(wanted: list[str], names: Sequence[str] | None, what: str) -> NDArr
         elif any(mark in name for mark in "*?["):
             picked.extend(i for i, known in enumerate(names) if fnmatchcase(known, name))
         else:
-            msg = f"{what}: {not_a_column(name, names)}"
+            msg = f"{what}: {_unknown(name, names)}"
             raise ValueError(msg)
     return np.array(picked, dtype=np.intp)
 
@@ -183,6 +183,17 @@ def _ends(text: str, lookup: Mapping[str, int]) -> tuple[int, int] | None:
         if letter == ":" and (first or last) and known:
             return lookup.get(first, 0), lookup.get(last, len(lookup) - 1)
     return None
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    """What to say of a name or a range that is not there; of a range with one end in the table, of the other end."""
+    for i, letter in enumerate(name):
+        ends = name[:i], name[i + 1 :]
+        bad = [end for end in ends if end not in names]
+        if letter == ":" and all(ends) and len(bad) == 1:
+            said = not_a_column(bad[0], names)
+            return said.replace(repr(bad[0]), f"{bad[0]!r}, an end of {name!r}", 1)
+    return not_a_column(name, names)
 
 
 def not_a_column(name: str, names: Sequence[str]) -> str:

@@ -114,6 +114,10 @@ def test_a_command_that_is_not_there(folder):
         ("reduce t.csv -y outcom", "--response: no column is called 'outcom'; is it 'outcome'?"),
         ("reduce t.csv -y outcome --id Id", "--id: no column is called 'Id'; is it 'id'?"),
         ("reduce t.csv -y outcome --drop gama", "--drop: no column is called 'gama'; is it 'gamma'?"),
+        (
+            "reduce t.csv -y outcome -b a=alpha:bata",
+            "block 'a': no column is called 'bata', an end of 'alpha:bata'; is it 'beta'?",
+        ),
         ("reduce t.csv -y outcome -b a=alfa", "block 'a': no column is called 'alfa'; is it 'alpha'?"),
         ("impute t.csv --id Text --out o.csv", "--id: no column is called 'Text'; is it 'text'?"),
         ("impute t.csv --kinds bet=count --out o.csv", "--kinds: no column is called 'bet'; is it 'beta'?"),
@@ -295,3 +299,31 @@ main()
 def test_what_is_not_installed_is_named(folder, monkeypatch, module, line, extra):
     monkeypatch.setitem(sys.modules, module, None)
     assert f"pip install 'colspace[{extra}]'" in refused(line.format(table="t.csv", out="o.csv"), folder)
+
+
+def test_a_table_of_one_row(folder):
+    (folder / "row.csv").write_text("alpha,beta,y\n1,2,3\n")
+    said = refused("reduce row.csv -y y --out o.csv", folder)
+    assert "Error: 1 row, but at least 2 are needed to learn from; give more rows" in said
+
+
+def test_labels_that_are_all_different_are_warned_of_once(folder):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "colspace",
+            *["reduce", "t.csv", "-y", "id", "--drop", "text", "--drop", "outcome", "--no-check"],
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("different labels") == 1
+    assert ".py:" not in done.stderr
+
+
+def test_a_quote_that_is_not_closed(folder):
+    (folder / "quote.csv").write_text('a,b,y\n1,2,3\n4,"5,6\n7,8,9\n')
+    assert "line 3 opens a quote that is not closed" in refused("reduce quote.csv -y y --out o.csv", folder)

@@ -88,7 +88,7 @@ def test_pages_of_the_fit_and_of_the_saved_model(table):
     run(*FIT, "--save", "m.skops", "--report", "p.html")
     text = Path("p.html").read_text()
     assert (
-        "HoleyReduction(CopulaImputer(nonlinear=&#39;gaps&#39;, random_state=0), JointReduction(n_components=1, random_state=0)"
+        "HoleyReduction(imputer=CopulaImputer(nonlinear=&#39;gaps&#39;, random_state=0), reducer=JointReduction(n_components=1, random_state=0)"
         in text
     )
     assert "are filled from the other columns" in text
@@ -173,4 +173,18 @@ def test_levels_that_the_fit_has_not_seen_are_told(table):
     assert (
         "'town' has 1 level(s) that the fit has not seen, of which all indicators are zero: Graz"
         in done.stderr
+    )
+
+
+def test_columns_without_a_cell_are_refused_before_anything_is_said_of_gaps(table):
+    table.assign(**{"no cell": np.nan}).to_csv("train.csv", index=False)
+    told = run(*FIT, code=2).stderr.splitlines()
+    assert told == [
+        "Error: 1 column(s) have no cell: 'no cell'. Leave them out: --drop 'no cell'; or carry them along with --id"
+    ]
+
+
+def test_one_gap_counts():
+    assert gaps_room.gaps_told(1, 1, 50).endswith(
+        "1 column is filled from the other columns, and counts in the errors of the directions"
     )

@@ -473,6 +473,7 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
     second.iloc[:30].to_csv("b.csv", index=False)
     advice = json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"][0]
     assert advice["why"].startswith("a.csv, b.csv share 30 ids of 'who' (of 40, 30): join them")
+    assert "the directions of both that tell 'outcome', or what else --response names" in advice["why"]
     assert len(advised("a.csv", "b.csv")) == 1  # not each by itself as well
     assert advice["command"] == "colspace reduce a.csv b.csv --id who --response outcome"
     done = CliRunner().invoke(colspace, [*advice["command"].split()[1:], "--no-check", "-r", "1"])
@@ -486,6 +487,22 @@ def test_tables_that_share_ids(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     second.assign(who=[f"q{i}" for i in range(40)]).to_csv("b.csv", index=False)
     assert "a.csv b.csv" not in json.dumps(json.loads(run("a.csv", "b.csv", "--json", "-").stdout)["advice"])
+
+
+def test_three_tables_that_share_ids_and_classes_that_are_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=[f"{name}1", f"{name}2"])
+        frame.insert(0, "who", [f"p{i}" for i in range(40)])
+        frame.assign(**({"outcome": rng.integers(0, 3, 40)} if name == "c" else {})).to_csv(
+            f"{name}.csv", index=False
+        )
+    advice = json.loads(run("a.csv", "b.csv", "c.csv", "--json", "-").stdout)["advice"][0]
+    assert "the directions of all 3 that tell 'outcome'" in advice["why"]
+    assert advice["command"].endswith("--response outcome --labels")
+    done = CliRunner().invoke(colspace, [*advice["command"].split()[1:], "--no-check", "-r", "1"])
+    assert "3 classes" in done.output
 
 
 @pytest.mark.parametrize(

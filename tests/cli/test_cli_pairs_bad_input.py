@@ -205,3 +205,10 @@ def test_one_entity_of_a_side(folder, side, options):
     done = run(f"pairs --left left.csv --right right.csv --links links.csv --drop-unknown {options}")
     assert done.exit_code == 0 or (done.exit_code == 2 and "Error: " in done.stderr), done.output
     assert "nearest neighbours" in done.output or done.exit_code == 2
+
+
+@pytest.mark.parametrize("option", ["alpha", "bandwidth"])
+def test_numbers_below_zero_are_told_by_their_option(folder, option):
+    told = run("pairs --left left.csv --right right.csv --links links.csv", f"--{option}", "-1")
+    assert told.exit_code == 2
+    assert f"Error: --{option} -1.0,-1.0 must be 'auto', a positive number" in told.stderr

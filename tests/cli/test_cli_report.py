@@ -92,7 +92,8 @@ def test_what_is_said_of_rows_held_out_is_not_of_new_rows(models, monkeypatch):
     accuracy = told["scores"]["supervised dictionary"]["accuracy"]
     assert f"Accuracy on {told['held_out']} rows held out is {accuracy:.3f} (NMF" in page
     assert accuracy > 0.9
-    assert "supervised dictionary, these 60 rows 0.0" in page
+    assert "; on these 60 rows 0.0" in page
+    assert f"topics that rebuild {told['fitted']} rows" in page
 
 
 def test_rows_with_labels_that_the_fit_has_not_seen_are_not_scored(models, monkeypatch):

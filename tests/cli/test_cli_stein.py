@@ -145,7 +145,7 @@ def test_bad_tables(tmp_path, frame):
     assert "infinite values in the response" in run(endless, "--method", "stein", "-y", "u", code=2).stderr
     gaps = written(frame.assign(x0=np.nan), tmp_path / "gaps.csv", ["v", "kind"])
     told = run(gaps, "--method", "stein", "-y", "u", code=2).stderr
-    assert "1 column(s) without an observed value: 'x0'" in told
+    assert "1 column(s) have no cell: 'x0'. Leave them out: --drop x0" in told
 
 
 def test_more_directions_than_classes_show_is_said_in_options(tmp_path, frame):

@@ -331,7 +331,7 @@ def test_ranges_and_patterns_of_columns(files, omics):
     )
     assert load("m.skops").feature_names_in_.tolist() == ["g2", "g3"]
     line = run("reduce", "t.csv", "-y", "y", "--drop", "g9:g1", code=2).stderr
-    assert "--drop: no column is called 'g9:g1'. Columns: 'patient', 'g0'" in line
+    assert "--drop: no column is called 'g9', an end of 'g9:g1'. Columns: 'patient', 'g0'" in line
     assert "no column is called 'Y'; is it 'y'?" in run("reduce", "t.csv", "-y", "Y", code=2).stderr
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from colspace import JointReduction
+from colspace.cli._apply import match_columns
 from colspace.cli._group import colspace
 from colspace.io import load
 
@@ -70,7 +71,7 @@ def test_words_are_indicators_and_new_rows_are_coded_alike(frame):
     three.assign(us="maybe").to_csv("new.csv", index=False)  # may be what the fit has seen
     assert run("apply", "m.skops", "new.csv", "-o", "f.csv").stderr == ""
     frame[120:].drop(columns="town").to_csv("new.csv", index=False)
-    assert "'town=Oslo'" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
+    assert "'town' or its indicators" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
     frame[120:].assign(town=None).to_csv("new.csv", index=False)
     assert "missing values in X" in run("apply", "m.skops", "new.csv", "-o", "f.csv", code=2).stderr
 
@@ -122,3 +123,16 @@ def test_a_large_table_with_words_is_read_at_once(frame, monkeypatch):
     large = run("reduce", "train.csv", "-y", "y", "--no-check", "--json", "-", "--save", "m.skops").stdout
     assert json.loads(small)["rows"] == json.loads(large)["rows"] == 120
     assert run("apply", "m.skops", "train.csv", "-o", "f.csv").exit_code == 0
+
+
+def test_columns_of_words_that_new_rows_lack_are_told_by_their_name():
+    """Not by the indicators that the fit has made of them, nor by columns that the fit has as well."""
+    wanted = ["age", "town=Oslo", "town=Rome", "x1"]
+    with pytest.raises(
+        ValueError, match=r"3 of the 4 columns of the fit .*: 'town' or its indicators, 'x1'$"
+    ):
+        match_columns(["age"], wanted, 4)
+    with pytest.raises(ValueError, match=r"'town' or its indicators \(is it 'Town'\?\)"):
+        match_columns(["age", "Town", "x1"], wanted, 4)
+    with pytest.raises(ValueError, match=r"table: 'x1'$"):
+        match_columns(["town", "town=Oslo", "town=Rome", "age", "x2"], [*wanted, "x2"], 5)

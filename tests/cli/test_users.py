@@ -150,3 +150,67 @@ def test_a_folder_of_parquet_files(run, tmp_path):
         new, model.transform(whole.loc[new.index, model.feature_names_in_]), rtol=1e-9, atol=1e-12
     )
     assert np.isfinite(new.to_numpy()).all()
+
+
+def test_the_python_of_wide_tables(run, tmp_path):
+    """Blocks of hundreds of columns, words and gaps: the page says all that it takes."""
+    rng = np.random.default_rng(0)
+    genes = pd.DataFrame(rng.normal(size=(60, 150)), columns=[f"gene {i}" for i in range(150)])
+    other = pd.DataFrame(rng.normal(size=(60, 80)), columns=[f"m{i}" for i in range(80)])
+    other["town"] = rng.choice(["Oslo", "Rome", "Bonn"], 60)
+    other["outcome"] = genes["gene 0"] + other["m1"]
+    other.loc[3, "m2"] = None
+    for name, frame in (("genes", genes), ("other", other)):
+        frame.insert(0, "who", [f"p{i}" for i in range(60)])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    run("reduce genes.csv other.csv --id who -y outcome -r 1 --no-check --out e.csv --report r.html")
+    assert "gene 0:gene 149" in page("r.html")
+    e = read_table("e.csv").drop(columns=["who", "outcome"])
+    assert_allclose(repeated("r.html")["embedding"], e, rtol=1e-6, atol=1e-9)
+
+
+def test_the_python_of_dates_and_many_levels(run, tmp_path):
+    """Dates are no free text, and no list of levels is cut."""
+    rng = np.random.default_rng(0)
+    level = ["strongly disagree", "disagree", "neither", "agree", "strongly agree"]
+    mood = rng.normal(size=120)
+    frame = pd.DataFrame(
+        {
+            f"question {i}": np.array(level)[np.digitize(mood + rng.normal(size=120), [-1, 0, 1, 2])]
+            for i in range(35)
+        }
+    )
+    frame["moved"] = (np.datetime64("2020-01-01") + (100 * mood).astype(int)).astype(str)
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    kinds = f"--kinds 'question*={','.join(level)}'"
+    run(f"impute s.csv {kinds} --rank 1 --no-check --out f.csv --report r.html")
+    made, filled = repeated("r.html")["filled"], pd.read_csv("f.csv")
+    assert (made["moved"].dt.strftime("%Y-%m-%d") == filled["moved"]).all()
+    assert (made["question 3"].astype(str) == filled["question 3"]).all()
+
+
+def test_the_python_of_a_saved_model_on_new_rows(run, tmp_path):
+    """Two tables, words, and dates that are text."""
+    rng = np.random.default_rng(0)
+    first = pd.DataFrame(
+        {"who": [f"p{i}" for i in range(60)], "a": rng.normal(size=60), "b": rng.normal(size=60)}
+    )
+    second = pd.DataFrame(
+        {"who": first["who"], "town": rng.choice(["Oslo", "Rome", "Bonn"], 60), "c": rng.normal(size=60)}
+    )
+    second["day"] = (np.datetime64("2020-01-01") + (100 * first["a"]).astype(int).to_numpy()).astype(str)
+    first["y"] = first["a"] + second["c"]
+    first.to_csv(tmp_path / "first.csv", index=False)
+    second.to_csv(tmp_path / "second.csv", index=False)
+    tables = "first.csv second.csv --id who"
+    run(f"reduce {tables} -y y -r 1 --drop day --no-check --save m.skops --out e.csv")
+    run(f"report m.skops {tables} --out r.html")
+    assert_allclose(repeated("r.html")["embedding"], read_table("e.csv").iloc[:, 1:3], rtol=1e-9, atol=1e-12)
+    second.mask(rng.random(second.shape) < 0.1).assign(who=second["who"]).to_csv(
+        tmp_path / "second.csv", index=False
+    )
+    run("impute second.csv --id who --rank 1 --no-check --save i.skops --out f.csv")
+    run("report i.skops second.csv --id who --out i.html")
+    days = repeated("i.html")["filled"]["day"].dt.strftime("%Y-%m-%d")
+    assert (days == pd.read_csv("f.csv")["day"]).all()

@@ -6,13 +6,12 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from ._atoms_fit import beside
 from ._gaps import takes_gaps
 from ._join import read_tables
-from ._levels import indicators_among, indicators_of
+from ._levels import indicators_among, indicators_of, lacking, unlike
 
 
 def kind_of(model: Any) -> str:
@@ -55,13 +54,9 @@ def match_columns(there: Sequence[str], wanted: Sequence[str] | None, count: int
         return list(there)
     missing = [name for name in wanted if name not in set(there)]
     if missing:
-        shown = []
-        for name in missing:
-            near = get_close_matches(name, there, 1)
-            shown.append(repr(name) + (f" (is it {near[0]!r}?)" if near else ""))
-        msg = (
-            f"{len(missing)} of the {len(wanted)} columns of the fit are not in the table: {', '.join(shown)}"
-        )
+        free = unlike(there, wanted)
+        shown = [lacking(name, free) for name in missing]
+        msg = f"{len(missing)} of the {len(wanted)} columns of the fit are not in the table: {', '.join(dict.fromkeys(shown))}"
         raise ValueError(msg)
     return list(wanted)
 

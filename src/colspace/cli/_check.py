@@ -58,7 +58,7 @@ def quality_of(estimator: Any, parts: Parts, blocks: Any, seed: int) -> dict[str
         "folds": found.n_folds,
         "scores": rows,
         "above_chance": found.above_chance,
-        "sentence": found.sentence,
+        "sentence": found.sentence.replace("response='rank'", "--rank-response"),
         "notes": list(found.notes),
     }
 

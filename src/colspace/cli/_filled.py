@@ -78,7 +78,7 @@ def print_summary(summary: dict[str, Any], targets: list[str], others: dict[str,
     console = console_of(targets[0], others["JSON"])
     rows, (n, p) = summary["rows"], summary["shape"]
     gaps, level = sum(row["gaps"] for row in rows), f"{100 * summary['level']:g} %"
-    title = f"{n} rows, {p} columns: {gaps} gaps filled ({100 * gaps / (n * p):.1f} %)"
+    title = f"{n:,} rows, {p:,} columns: {gaps:,} gaps filled ({100 * gaps / (n * p):.1f} %)"
     caption = (
         f"reliability: 1 certain, 0 no better than the column alone; width: median {level} interval over the "
         f"central {level} of the column"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,16 @@ def gaps_told(total: int, columns: int, rows: int) -> str:
         else f"{total:,} gaps in {columns:,} column{'s' * (columns > 1)} are"
     )
     sample = f" as {LEARNED:,} rows drawn at random teach," if rows > LEARNED else ","
-    return f"{of} filled from the other columns{sample} and count in the errors of the directions"
+    counts = "counts" if total == 1 else "count"
+    return f"{of} filled from the other columns{sample} and {counts} in the errors of the directions"
+
+
+def refuse_empty(X: Any) -> None:
+    """Refuse columns without a cell, all of them, with options that can be pasted."""
+    if empty := [str(name) for name in X.columns[X.isna().all()]]:
+        drop = " ".join(f"--drop {shlex.quote(name)}" for name in empty)
+        msg = f"{len(empty)} column(s) have no cell: {', '.join(map(repr, empty))}. Leave them out: {drop}; or carry them along with --id"
+        raise ValueError(msg)
 
 
 def takes_gaps(model: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 #: Levels that a column of words may have; beyond, it is names or text.
@@ -119,6 +120,26 @@ def indicators_of(frame: Any, wanted: Sequence[str]) -> Any:
                 stacklevel=2,
             )
     return frame if not made else pd.concat([frame, pd.DataFrame(made, index=frame.index)], axis=1)
+
+
+def lacking(name: str, free: Sequence[str]) -> str:
+    """A column that a table lacks, with the nearest of its columns that are none of the fit; of an indicator the column of words.
+
+    Examples
+    --------
+    >>> from colspace.cli._levels import lacking
+    >>> lacking("outcome", ["outcom"]), lacking("town=Oslo", [])
+    ("'outcome' (is it 'outcom'?)", "'town' or its indicators")
+    """
+    own, is_indicator, _ = name.partition("=")
+    near = get_close_matches(own, free, 1)
+    shown = f"{own!r} or its indicators" if is_indicator and own else repr(name)
+    return shown + (f" (is it {near[0]!r}?)" if near else "")
+
+
+def unlike(there: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Columns that are there and are none of those that are wanted, nor words behind them."""
+    return sorted({*there} - {*wanted} - {name.partition("=")[0] for name in wanted})
 
 
 def _indicator(column: Any, level: str) -> Any:

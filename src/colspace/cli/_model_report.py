@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ._apply import Rows, kind_of, left_entities, read_gaps
@@ -24,14 +25,23 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     }
     kind = kind_of(model)
     _refuse_others(model, name)
-    shared["python"] = "" if rows.marks or _of_words(rows) else model_code(name, rows.tables, kind)
+    columns = [str(column) for column in rows.header["columns"] or ()] if kind == "reducer" else []
+    code: Callable[..., str] = partial(model_code, name, rows.tables, kind, ids=rows.ids, columns=columns)
+    if rows.marks or (kind == "pairs" and _of_words(rows)):
+        code = _no_code
+    shared["python"] = code()
     if kind == "imputer":
-        return _imputer(model, rows, shared)
+        return _imputer(model, rows, shared, code)
     if kind == "pairs":
         return _pairs(model, rows, shared)
     if kind == "reducer":
         return _reducer(model, rows, shared)
     return _dictionary(model, rows, shared)
+
+
+def _no_code(**_: Any) -> str:
+    """What the table is read with has no short Python."""
+    return ""
 
 
 def _of_words(rows: Rows) -> bool:
@@ -83,7 +93,7 @@ def _reducer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     )
 
 
-def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
+def _imputer(model: Any, rows: Rows, shared: dict[str, Any], code: Callable[..., str]) -> Any:
     from ..report._imputation import imputation_report
     from ._filled import summary_of
 
@@ -91,6 +101,7 @@ def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
     if not rows.tables:
         return imputation_report(model, quality=quality, **shared)
     X = read_gaps(model, rows)[1]
+    shared["python"] = code(dates=[name for name in X if X[name].dtype.kind == "M"])
     level = 0.95 if quality is None else float(quality["level"])
     lower, upper = model.interval(X, level)
     summary = summary_of(model, X, X, lower, upper, level)
@@ -107,7 +118,7 @@ def _imputer(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
 
 
 def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
-    from ..report._atoms import atoms_report
+    from ..report._atoms import NEW_ROWS, atoms_report
     from ._atoms_fit import encoded_names, scores_of
 
     about = rows.about
@@ -127,7 +138,7 @@ def _dictionary(model: Any, rows: Rows, shared: dict[str, Any]) -> Any:
             y = _known(others[label], model.classes_)
         if y is not None:
             found = scores_of(y, model.predict(frame), model.predict_proba(frame), model.classes_)
-            name = f"supervised dictionary, these {len(y):,} rows"
+            name = f"{NEW_ROWS}{len(y):,} rows"
             scores, held_out = {**(scores or {}), name: found}, held_out if scores else len(y)
     return atoms_report(
         atoms,

@@ -31,7 +31,7 @@ def print_report(
         cells = [f"{p} {s:.3g}" for p, s in zip(best[second], best["score"], strict=True)]
         rows.append((str(name), ", ".join(cells)))
     columns = (str(first), f"best {second}, with score")
-    console.print(grid(columns, rows, f"{n} entities ranked; the first of them"))
+    console.print(grid(columns, rows, f"{n:,} entities ranked; the first of them"))
     print_written(console, **files)
 
 

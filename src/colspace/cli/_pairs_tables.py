@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ._levels import MOST_LEVELS, indicators_of, with_indicators
+from ._levels import MOST_LEVELS, indicators_of, lacking, unlike, with_indicators
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ def features(given: Given, like: Any = None) -> tuple[Any, dict[str, list[str]]]
     found = indicators_of(frame, list(like.columns))
     missing = [c for c in like.columns if c not in found.columns]
     if missing:
-        msg = f"{given.path} lacks {len(missing)} column(s) of --left: {', '.join(map(repr, missing))}"
+        free = unlike(list(found), list(like.columns))
+        shown = dict.fromkeys(lacking(name, free) for name in missing)
+        msg = f"{given.path} lacks {len(missing)} column(s) of --left: {', '.join(shown)}"
         raise ValueError(msg)
     return refuse_text(given.path, found[list(like.columns)]), {}
 

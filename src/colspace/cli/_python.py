@@ -15,25 +15,25 @@ _MOST = 200  # names that are listed
 
 def reduce_code(model: Any, joined: Joined, ids: Sequence[str], parts: Parts) -> str:
     """The fit of a reduction and its embedding; nothing where tables were renamed, streamed or have marks of gaps."""
+    from ..report._shared import block_code, call_of
     from ._gaps import takes_gaps
 
     holey = takes_gaps(model)
     estimator = model.reducer if holey else model
     table, y, features = _table_code(joined, ids), parts.y, list(parts.X)
-    if not table or len(features) > _MOST:
-        return ""
     used = {*features, *_names(y)}
-    others = [name for name in joined.frame.columns if name not in used]
-    call, blocks = repr(estimator), ""
+    others = [name for name in joined.frame.columns if name not in used] if table else []
+    if not table or max(len(others), len(parts.words)) > _MOST:
+        return ""
+    call, blocks = call_of(estimator, blocks="blocks"), ""
     if getattr(estimator, "blocks", None) is not None:
-        from sklearn.base import clone
-
-        call = repr(clone(estimator).set_params(blocks="BLOCKS")).replace("'BLOCKS'", "blocks")
-        blocks = f"blocks = {pformat(dict(estimator.blocks), width=100, compact=True, sort_dicts=False)}\n"
+        made = [column for columns in dict(parts.words).values() for column in columns]
+        order = [*(name for name in joined.frame.columns if name in parts.X), *made]
+        blocks = f"blocks = {block_code(estimator.blocks, order)}\n"
     names = type(estimator).__name__
     if holey:
         names = f"CopulaImputer, HoleyReduction, {names}"
-        call = f"HoleyReduction({model.imputer!r}, {call}, random_state={model.random_state!r})"
+        call = call_of(model, reducer=call)
     response = repr(_names(y)[0] if len(_names(y)) == 1 else _names(y))
     if len(parts.X) < len(joined.frame):
         table += f"table = table.dropna(subset={_names(y)!r})\n"
@@ -50,22 +50,27 @@ def _words_code(parts: Parts) -> str:
         return ""
     words = pformat(dict(parts.words), width=100, compact=True, sort_dicts=False)
     return (
-        f"words = {words}\nfor name, columns in words.items():\n    for column in columns:\n"
+        f"words = {words}\ntable = table.copy()\nfor name, columns in words.items():\n    for column in columns:\n"
         '        is_level = table[name] == column.removeprefix(f"{name}=")\n'
         "        table[column] = is_level.astype(float).where(table[name].notna())\n"
     )
 
 
-def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], columns: Sequence[str]) -> str:
-    """The fit of an imputer and its filled table; nothing where several tables were joined."""
+def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], X: Any) -> str:
+    """The fit of an imputer to X and its filled table; nothing where several tables were joined."""
+    from ..report._shared import call_of
+
     table = _table_code(joined, ids) if len(joined.tables) == 1 else ""
-    if not table:
+    others = [name for name in joined.frame.columns if name not in set(X)] if table else []
+    if not table or len(others) > _MOST:
         return ""
-    others = [name for name in joined.frame.columns if name not in set(columns)]
     kept = f".drop(columns={others!r})" if others else ""
+    dates = [name for name in X if X[name].dtype.kind == "M"]
+    pandas = "import pandas as pd\n" if dates else ""
+    as_dates = f"X[{dates!r}] = X[{dates!r}].apply(pd.to_datetime)\n" if dates else ""
     return (
-        f"from colspace import {type(imputer).__name__}\nfrom colspace.io import read_table\n\n{table}X = table{kept}\n"
-        f"model = {imputer!r}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)\nprint(model.summary())"
+        f"{pandas}from colspace import {type(imputer).__name__}\nfrom colspace.io import read_table\n\n{table}X = table{kept}\n"
+        f"{as_dates}model = {call_of(imputer)}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)\nprint(model.summary())"
     )
 
 
@@ -81,6 +86,8 @@ def pairs_code(
 
     ``ids`` are the columns of ids, ``ends`` those of the links, and ``new`` the table of new entities with its column of ids.
     """
+    from ..report._shared import call_of
+
     left, right, links = paths
     sides = "".join(
         f"{side} = read_table({path!r}, text=[{key!r}]).set_index({key!r})\n"
@@ -95,14 +102,31 @@ def pairs_code(
         f"from colspace.pairs import link_matrix\n\n{sides}{more}links = read_table({links!r}, text={list(ends[:2])!r})\n"
         f"Y = link_matrix(\n    {', '.join(f'links[{name!r}]' for name in ends)},\n"
         "    left_ids=list(A.index), right_ids=list(B.index),\n)\n"
-        f"model = {estimator!r}\npartners = model.fit(A, B, Y).rank({given}k={top})\nprint(model.summary())"
+        f"model = {call_of(estimator)}\npartners = model.fit(A, B, Y).rank({given}k={top})\nprint(model.summary())"
     )
 
 
-def model_code(model: str, tables: Sequence[str], kind: str) -> str:
-    """A saved model on a table."""
-    given = repr(tables[0]) if tables else "'new.csv'"
-    rows = f"rows = read_table({given})\n"
+def model_code(
+    model: str,
+    tables: Sequence[str],
+    kind: str,
+    *,
+    ids: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    dates: Sequence[str] = (),
+) -> str:
+    """A saved model on a table, or on several that are joined on ``ids``; ``columns`` are those of the fit, ``dates`` those that are text."""
+    first, *others = tables or ["new.csv"]
+    text = f", text={list(ids)!r}" if others else ""
+    rows = f"rows = read_table({first!r}{text})\n"
+    rows += "".join(f"rows = rows.merge(read_table({other!r}{text}), on={list(ids)!r})\n" for other in others)
+    if any("=" in name for name in columns):
+        rows += (
+            'for name in model.feature_names_in_:\n    word, _, level = name.partition("=")\n    if name not in rows and word in rows:\n'
+            "        rows[name] = (rows[word] == level).astype(float).where(rows[word].notna())\n"
+        )
+    if dates:
+        rows += f"rows[{list(dates)!r}] = rows[{list(dates)!r}].apply(pd.to_datetime)\n"
     last = {
         "imputer": "filled = model.transform(rows[model.feature_names_in_])",
         "pairs": "partners = model.rank(rows.set_index(rows.columns[0]), k=10)",
@@ -110,13 +134,14 @@ def model_code(model: str, tables: Sequence[str], kind: str) -> str:
         "classifier": "labels, chances = model.predict(rows), model.predict_proba(rows)",
         "regressor": "numbers = model.predict(rows)",
     }
-    return f"from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
+    pandas = "import pandas as pd\n" if dates else ""
+    return f"{pandas}from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
 
 
 def _table_code(joined: Joined, ids: Sequence[str]) -> str:
     """Lines that read the tables as one."""
     plain = all(t.path != "-" and not t.renamed for t in joined.tables)
-    if joined.frame is None or not plain or len(joined.frame.columns) > _MOST:
+    if joined.frame is None or not plain:
         return ""
     read = [
         f"read_table({t.path!r}, text={list(ids)!r})" if ids else f"read_table({t.path!r})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._gaps import fit_filled, gaps_note
+from ._gaps import fit_filled, gaps_note, refuse_empty
 from ._levels import levels_of, words_note
 from ._say import note, step
 from ._words import warnings_on_stderr
@@ -63,6 +63,7 @@ class Task:
             choice = self._choose(list(joined.frame.columns))
         every = split_table(joined.frame, choice)
         parts = every.labelled() if hasattr(estimator, "blocks") else every  # Stein's method learns from all
+        refuse_empty(every.X)
         told = [
             words_note(parts.words),
             gaps_note(joined.frame[choice.features], len(parts.X)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ def _taken_as(estimator: Any, y: Any) -> str:
     """How the estimator read the response."""
     from .._response import make_encoder
 
-    classes = make_encoder(y.dropna(), estimator.response, codes=None).classes
+    with warnings.catch_warnings():  # of the fit, and told there
+        warnings.simplefilter("ignore")
+        classes = make_encoder(y.dropna(), estimator.response, codes=None).classes
     if classes is not None:
         return f"labels, {len(classes)} classes"
     return "numeric, by rank" if estimator.response == "rank" else "numeric"
@@ -150,9 +153,9 @@ def print_report(
     from ._say import print_written
 
     console = console_of(out, as_json)
-    rows, responses = f"{report['rows']} rows", ", ".join(report["responses"])
+    rows, responses = f"{report['rows']:,} rows", ", ".join(report["responses"])
     if "labelled_rows" in report:
-        rows += f" ({report['labelled_rows']} labelled)"
+        rows += f" ({report['labelled_rows']:,} labelled)"
     table = Table(
         title=escape(f"{rows}, response {responses} ({report['response_taken_as']})"),
         caption="loadings are times the standard deviation of their column",

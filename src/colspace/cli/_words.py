@@ -45,6 +45,7 @@ _PHRASES = (
         "Correct it, or make it NaN if it is missing",
         "Give --na inf or --na -inf if it stands for a gap",
     ),
+    ("learned about them. Drop them,", "learned about them. Leave them out with --drop,"),
     ("Drop them to silence this", "Leave them out with --drop to silence this"),
 )
 _DROPPED = (
@@ -52,6 +53,7 @@ _DROPPED = (
     r" \(n_(?:features|samples) ?= ?\d+\)",
     r" \((?:pandas|sklearn)\.[\w.]+\)",
 )
+_FEW_ROWS = re.compile(r"Found array with (\d+) sample\(s\).* while a minimum of (\d+) is required[^;]*")
 # y as the library calls it, not a column of that name, which is quoted
 _RESPONSE = re.compile(
     r"(^|\b(?:determines|class of|it is|prediction of|rows of|divide|multiply|that|column \d+ of) )y(?=[ ;,]|\.? |\.?$)"
@@ -72,12 +74,19 @@ def in_options(text: str) -> str:
     """
     for pattern in _DROPPED:
         text = re.sub(pattern, "", text)
+    text = _FEW_ROWS.sub(_rows_needed, text)
     for phrase, option in _PHRASES:
         text = text.replace(phrase, option)
     text = _RESPONSE.sub(r"\1the response", text)
     text = _VALUE.sub(lambda m: f"{_OPTIONS[m[1]]} {_value(m[2])}", text)
     text = _SKLEARN.sub(lambda m: _OPTIONS[m[1]], text)
     return _BARE.sub(lambda m: _OPTIONS.get(m[1], "--rank-test"), text)
+
+
+def _rows_needed(found: re.Match[str]) -> str:
+    """What scikit-learn says of too few rows, with what to do."""
+    rows = "1 row" if found[1] == "1" else f"{found[1]} rows"
+    return f"{rows}, but at least {found[2]} are needed to learn from; give more rows"
 
 
 def _value(text: str) -> str:

@@ -230,7 +230,7 @@ def _write_page(
         facts={"table": joined.source, "level of the intervals": asked.level, "seed": asked.seed},
         notes=notes,
         command=given_command(),
-        python="" if asked.marks else impute_code(imputer, joined, asked.ids, list(X)),
+        python="" if asked.marks else impute_code(imputer, joined, asked.ids, X),
     )
     write_report(page, asked.report)
 

@@ -239,7 +239,7 @@ def _sound(path: PathLike, read: Callable[[], Any]) -> Any:
     except (MemoryError, NewerFileError):
         raise
     except Exception as error:
-        msg = f"{path} is damaged or not a file written by colspace.io.save: {first_line(error)}"
+        msg = f"{path} is damaged or not a file written by colspace.io.save: {first_line(error)}; save the model again"
         raise ValueError(msg) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -274,7 +275,9 @@ def _start(source: Source, size: int = _START) -> Source:
 def _first_rows(pandas: Any, source: Source, encoding: str | None) -> Any:
     """A frame of the first rows, which tells of separators; None where they cannot be told apart."""
     try:
-        return read_text(pandas, _start(source), text=(), gaps=True, encoding=encoding)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* fewer cells than the header")  # which are refused
+            return read_text(pandas, _start(source), text=(), gaps=True, encoding=encoding)
     except ValueError:
         return None
 

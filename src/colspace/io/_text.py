@@ -139,6 +139,7 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
             words = {"usecols": list(kept), "dtype": str, "keep_default_na": False}
             frame[list(kept)] = _read_csv(pandas, source, layout, **words)[list(kept)]
         nothing = _none_among_words(pandas, source, layout, frame)
+        short = _short_lines(source, layout, frame)
     except pandas.errors.EmptyDataError as error:
         msg = f"{path} is empty: 0 rows, 0 columns"
         raise ValueError(msg) from error
@@ -149,6 +150,11 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
         raise ValueError(msg) from error
     if layout.separator != layout.expected:
         _note(note)
+    if short:
+        lines = f"{len(short):,} lines have" if len(short) > 1 else "1 line has"
+        _note(
+            f"{path}: {lines} fewer cells than the header, the first line {short[0]}; what they lack is taken for gaps"
+        )
     if nothing:
         cells = ", ".join(f"{count} of {name!r}" for name, count in nothing.items())
         _note(
@@ -166,6 +172,19 @@ def read_text(pandas: Any, source: Source, *, text: Collection[str], gaps: bool,
 def _read_csv(pandas: Any, source: Source, layout: Layout, **options: Any) -> Any:
     with source.open() as file:
         return pandas.read_csv(file, sep=layout.separator, encoding=layout.encoding, **options)
+
+
+def _short_lines(source: Source, layout: Layout, frame: Any) -> list[int]:
+    """Numbers of the lines that end before the last column; they can be where that column has gaps."""
+    width = frame.shape[1]
+    if width < 2 or not frame.iloc[:, -1].isna().any():
+        return []
+    with source.open() as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
+        rows = csv.reader(lines, delimiter=layout.separator)
+        try:
+            return [rows.line_num for row in rows if 0 < len(row) < width]
+        except csv.Error:  # a cell longer than the reader takes
+            return []
 
 
 def _none_among_words(pandas: Any, source: Source, layout: Layout, frame: Any) -> dict[str, int]:
@@ -199,6 +218,9 @@ _RAGGED = re.compile(
 )
 
 
+_OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
+
+
 def first_line(error: BaseException) -> str:
     """The first line of what an error says; of a row too long or too short where it is, and what to do.
 
@@ -209,6 +231,8 @@ def first_line(error: BaseException) -> str:
     'line 4 has 5 cells where 3 are expected; put cells that hold the separator in quotes'
     """
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if open_quote := _OPEN_QUOTE.search(text):
+        return f"line {int(open_quote[1]) + 1} opens a quote that is not closed; close it, or write it twice within quotes"
     found = _RAGGED.fullmatch(text)
     if not found:
         return text
@@ -239,7 +263,7 @@ def _check_encoding(source: Source, encoding: str | None) -> None:
         few = len(start) // 8  # of western text every other byte is zero
         guess = "utf-16-le" if odd > 4 * even + few else "utf-16-be" if even > 4 * odd + few else None
         if guess is None:
-            msg = f"{source.path} is not a {source.kind.upper()} table: it holds bytes that are zero"
+            msg = f"{source.path} is not a {source.kind.upper()} table: it holds bytes that are zero; write it as plain text"
             raise ValueError(msg)
     if guess is not None:
         msg = f"{source.path} is {guess[:6].upper()} text, not UTF-8; give encoding={guess!r}"

@@ -13,6 +13,7 @@ Array = NDArray[np.float64]
 
 ALL, NONE = "all columns", "no columns"
 LEVEL = 0.05
+_LARGE = 0.2  # R2 that noise hardly reaches
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,7 @@ class ReductionComparison:
             return f"No method could be fitted: {next(r.failed for r in self.rows if r.failed)}"
         best = max((self.row(m) for m in working), key=lambda r: r.score)
         if not any(self.above_chance.values()):
-            return (
-                f"No method predicts {self.response} better than {base} on rows left out: take the loadings as noise (best: "
-                f"{self._named(best)}; no columns {self.row(NONE).score:.3f})."
-            )
+            return self._unsure(best, base)
         if row is None or not self.above_chance[ours]:
             seen = max(
                 (self.row(m) for m, above in self.above_chance.items() if above), key=lambda r: r.score
@@ -186,6 +184,20 @@ class ReductionComparison:
             rivals += [f"{label} {r.score:.3f}" for r in found if not r.failed]
         text += (", " + ", ".join(rivals)) if rivals else ""
         return text + self._ending(row) + "."
+
+    def _unsure(self, best: ReductionScore, base: str) -> str:
+        """Where no method is above chance: noise, or a lead that hangs on few rows."""
+        nothing = self.row(NONE).score
+        if self.metric != "R2" or not best.score - nothing > _LARGE:
+            return (
+                f"No method predicts {self.response} better than {base} on rows left out: take the loadings as noise (best: "
+                f"{self._named(best)}; no columns {nothing:.3f})."
+            )
+        return (
+            f"No method surely predicts {self.response} better than {base} on rows left out, though the best seems to "
+            f"({self._named(best)}; no columns {nothing:.3f}): few rows decide, so take the loadings with care; "
+            "response='rank' lets all rows count alike."
+        )
 
     @property
     def _nothing(self) -> str:

@@ -137,14 +137,18 @@ def _reduce_advice(table: Profile, response: Column) -> list[Advice]:
     if len(taken) < 2:
         return []
     command = ["colspace", "reduce", table.path, "--response", response.name]
-    codes = response.kind in ("levels", "yes/no") and response.name not in _worded(table)
-    command += ["--labels"] if codes else []
+    command += ["--labels"] if _are_codes(table, response) else []
     command += _each("--id", ids)
     command += _each("--drop", [c.name for c in table.columns if c.name not in (*ids, *taken, response.name)])
     command += _each("--block", _blocks(taken))
     gaps = any(c.gaps for c in table.columns if c.name in taken)
     why = f"the directions of the {len(taken)} columns that tell {response.name!r}, or what else --response names"
     return [Advice(f"{why}{'; gaps are filled on the way' if gaps else ''}", command)]
+
+
+def _are_codes(table: Profile, response: Column) -> bool:
+    """Whether a response is classes that are written as numbers."""
+    return response.kind in ("levels", "yes/no") and response.name not in _worded(table)
 
 
 def _worded(table: Profile) -> set[str]:
@@ -253,12 +257,13 @@ def _joined_advice(profiles: Sequence[Profile], frames: Mapping[str, Any]) -> li
             command = ["colspace", "impute", *(p.path for p in group), "--id", key, "--out", "filled.csv"]
             found.append(Advice(f"{why}, and fill their gaps", command))
         if responses:
-            _, response = (named or responses[-1:])[0]
+            table, response = (named or responses[-1:])[0]
             command = ["colspace", "reduce", *(p.path for p in group), "--id", key]
             kept = {p.path: {*_taken(p), response.name} for p in group}
             words = [c.name for p in group for c in p.columns[1:] if c.name not in kept[p.path]]
-            command += ["--response", response.name]
+            command += ["--response", response.name, *(["--labels"] if _are_codes(table, response) else [])]
             command += _each("--drop", [name for name in words if words.count(name) == 1])
-            told = f"the directions of both that tell {response.name!r}, a block a table"
+            of = "both" if len(group) == 2 else f"all {len(group)}"
+            told = f"the directions of {of} that tell {response.name!r}, or what else --response names, a block a table"
             found.append(Advice(f"{why}; {told}", command))
     return found

@@ -8,9 +8,10 @@ from typing import Any
 from ..displays._dictionary import atom_order, dictionary_of
 from . import _charts
 from ._page import Part, Report, Table, pictured
-from ._shared import asked, glance, repeat, warned
+from ._shared import asked, call_of, glance, repeat, warned
 
 MOST_WORDS = 8
+NEW_ROWS = "these "  # begins the name of scores of new rows
 MOST_ATOMS = 30
 _SCORES = ("accuracy", "F1", "AUC", "reconstruction error")
 
@@ -40,7 +41,7 @@ def atoms_report(
     X : encoded rows that scale the coefficients; without them they are as they are.
     frame : the table as it was read.
     names : names of the columns of X.
-    rows : that were fitted, where X is not given.
+    rows : that were fitted, where they are not those of X.
     facts : what else was asked.
     words : whether the dictionary's columns are words.
     scores : method -> measure -> value.
@@ -66,7 +67,7 @@ def atoms_report(
     if len(found.covariate_names):
         parts.append(_covariates(found))
     parts += [*warned(notes), repeat(command, python or _python(model)), _next(words=words)]
-    count = rows if X is None else X.shape[0]
+    count = X.shape[0] if rows is None and X is not None else rows
     of = "the rows" if count is None else f"{count:,} rows"
     lead = f"{len(found.atoms)} {what} that rebuild {of} and predict {label}."
     if scores:
@@ -77,10 +78,12 @@ def atoms_report(
 def _sentence(scores: dict[str, dict[str, float]], held_out: int) -> str:
     """Ours beside the others in words."""
     (_, first), *others = scores.items()
-    rivals = ", ".join(f"{name} {values['accuracy']:.3f}" for name, values in others if "accuracy" in values)
+    said = {name: f"{name} {values['accuracy']:.3f}" for name, values in others if "accuracy" in values}
+    rivals = ", ".join(text for name, text in said.items() if not name.startswith(NEW_ROWS))
+    new = "".join(f"; on {text}" for name, text in said.items() if name.startswith(NEW_ROWS))
     of = f"{held_out:,} rows held out" if held_out else "the rows that were fitted"
     beside = f" ({rivals})" if rivals else ""
-    return f"Accuracy on {of} is {first['accuracy']:.3f}{beside}."
+    return f"Accuracy on {of} is {first['accuracy']:.3f}{beside}{new}."
 
 
 def _scores(scores: dict[str, dict[str, float]], held_out: int) -> Part:
@@ -163,7 +166,7 @@ def _short(text: str, limit: int = 46) -> str:
 
 def _python(model: Any) -> str:
     name, predict = type(model).__name__, "predict_proba" if hasattr(model, "predict_proba") else "predict"
-    return f"from colspace import {name}\n\nmodel = {model!r}\nmodel.fit(X, y)\nmodel.{predict}(X)"
+    return f"from colspace import {name}\n\nmodel = {call_of(model)}\nmodel.fit(X, y)\nmodel.{predict}(X)"
 
 
 def _next(*, words: bool) -> Part:

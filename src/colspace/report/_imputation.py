@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _charts
 from ._page import MOST_ROWS, Figure, Part, Report, Table, pictured
-from ._shared import asked, glance, repeat, warned
+from ._shared import asked, call_of, glance, repeat, warned
 
 _SHOWN = 30  # filled cells in the picture
 
@@ -204,7 +204,7 @@ def _bent(model: Any, names: Sequence[str]) -> Part | None:
 
 
 def _python(model: Any) -> str:
-    return f"from colspace import CopulaImputer\n\n# X: columns of the table, gaps as NaN\nmodel = {model!r}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)"
+    return f"from colspace import CopulaImputer\n\n# X: columns of the table, gaps as NaN\nmodel = {call_of(model)}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)"
 
 
 def _next(nominal: str | None) -> Part:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _charts
 from ._page import Figure, Part, Report, Table, pictured
-from ._shared import asked, glance, repeat, warned
+from ._shared import asked, call_of, glance, repeat, warned
 
 _SHOWN = 30  # entities in the picture
 _EXPLAINED = 10  # entities whose best partner is explained
@@ -137,7 +137,7 @@ def _why(estimator: Any, ranked: Any, wanted: Any) -> Part | None:
     if not rows:
         return None
     records = [
-        {"why": f"{row[0]}, {row[1]}: {row[2]}", "part of the score": row[3], "of": f"{row[0]}, {row[1]}"}
+        {"why": f"{row[2]} for {row[0]}, {row[1]}", "part of the score": row[3], "of": f"{row[0]}, {row[1]}"}
         for row in rows
     ]
     spec = _charts.bars(records, label="why", value="part of the score", title="part of the score")
@@ -202,7 +202,7 @@ def _number(value: Any) -> float | None:
 
 def _python(estimator: Any) -> str:
     name = type(estimator).__name__
-    return f"from colspace import {name}\n\nmodel = {estimator!r}\nmodel.fit(A, B, Y)\nmodel.rank(new_entities, k=10)"
+    return f"from colspace import {name}\n\nmodel = {call_of(estimator)}\nmodel.fit(A, B, Y)\nmodel.rank(new_entities, k=10)"
 
 
 def _next() -> Part:

@@ -11,7 +11,7 @@ from ..displays._compute import colour_response, deviations
 from ..reduction._loadings import block_errors, block_loadings, largest
 from . import _charts
 from ._page import Figure, Part, Report, Table, pictured
-from ._shared import asked, call_of, glance, repeat, warned
+from ._shared import asked, block_code, call_of, glance, repeat, warned
 
 MOST_LOADINGS = 15
 MOST_POINTS = 2_000
@@ -111,8 +111,8 @@ def _quality(quality: dict[str, Any]) -> Part:
     )
     text = [
         quality["sentence"],
-        f"{metric} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
-        *quality["notes"],
+        f"{metric[0].upper()}{metric[1:]} of {quality['folds']} folds{sample}; the number behind a method is its directions per block.",
+        *(f"{note[0].upper()}{note[1:]}." for note in quality["notes"]),
     ]
     titles = {"n_components": "directions", "n_columns": "columns", "score": metric}
     titles |= {"difference_error": "error of the difference"}
@@ -124,12 +124,12 @@ def _quality(quality: dict[str, Any]) -> Part:
 def _spoke(parts: dict[str, float]) -> Part:
     rows = [{"part": _PARTS.get(name, name), "share": float(value)} for name, value in parts.items()]
     spec = _charts.bars(rows, label="part", value="share", title="share of variance on rows left out")
-    text = (
-        "What each part of the fit explains of rows it has not seen: the straight part, a ridge regression, then the slopes of a kernel "
-        "regression and the second moments of what that leaves. A part at zero was left out."
-    )
+    text = [
+        "What each part of the fit explains of rows it has not seen; a part at zero was left out.",
+        "The straight part is a ridge's; slopes of a kernel fit and second moments are of what that leaves.",
+    ]
     alt = "Share of the variance on rows left out that each part explains"
-    return pictured("Which parts spoke", [text], spec, alt, Table.of(rows, "part", "share"))
+    return pictured("Which parts spoke", text, spec, alt, Table.of(rows, "part", "share"))
 
 
 def _rank(test: dict[str, Any]) -> Part:
@@ -212,8 +212,9 @@ def _embedding(estimator: Any, X: Any, y: Any, names: str, seed: int, count: int
 def _python(estimator: Any, *, supervised: bool) -> str:
     name = type(estimator).__name__
     given = "X, y" if supervised else "X"
+    blocks = block_code(getattr(estimator, "blocks", None), list(getattr(estimator, "feature_names_in_", ())))
     return (
-        f"from colspace import {name}\n\n# X: columns of the table{', y: its response' if supervised else ''}\nmodel = {call_of(estimator)}\nmodel.fit({given})\n"
+        f"from colspace import {name}\n\n# X: columns of the table{', y: its response' if supervised else ''}\nmodel = {call_of(estimator, blocks=blocks)}\nmodel.fit({given})\n"
         "embedding = model.transform(X)\nmodel.summary()"
     )
 

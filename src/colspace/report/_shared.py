@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pprint import pformat
 from typing import Any
 
 from . import _charts
@@ -50,7 +52,9 @@ def glance(frame: Any, source: str, rows: int | None = None) -> Part:
         spec = _charts.bars(
             records, label="column", value="share of gaps", title="share of cells that are gaps"
         )
-        figures.append(Figure(spec, f"Share of gaps of the {len(records)} columns with most"))
+        all_of = sum(1 for c in found.columns if c.gaps) == len(records)
+        alt = "each column that has any" if all_of else f"the {len(records)} columns with most"
+        figures.append(Figure(spec, f"Share of gaps of {alt}"))
     if found.unseen:
         a, b = found.unseen[0]
         text.append(
@@ -98,20 +102,50 @@ def folded(command: str, width: int = 76) -> str:
     return " \\\n    ".join(shlex.join(line) for line in lines)
 
 
-def call_of(estimator: Any) -> str:
-    """The constructor's call; blocks that are long lists of names are cut."""
-    blocks = getattr(estimator, "blocks", None)
-    if not isinstance(blocks, Mapping) or not any(
-        isinstance(names, list) and len(names) > 4 for names in blocks.values()
-    ):
-        return repr(estimator)
-    from sklearn.base import clone
+def call_of(estimator: Any, **instead: str) -> str:
+    """The constructor's call in full, with what differs from the defaults; ``instead`` gives code for some parameters.
 
-    short = ", ".join(
-        f"{str(name)!r}: [{names[0]!r}, ..., {names[-1]!r}]"
-        if isinstance(names, list) and len(names) > 4
-        else f"{str(name)!r}: {names!r}"
-        for name, names in blocks.items()
-    )
-    bare = repr(clone(estimator).set_params(blocks="BLOCKS"))
-    return bare.replace("'BLOCKS'", f"{{{short}}}")
+    Examples
+    --------
+    >>> from colspace import JointReduction
+    >>> from colspace.report._shared import call_of
+    >>> call_of(JointReduction(3, random_state=0))
+    'JointReduction(n_components=3, random_state=0)'
+    >>> call_of(JointReduction(3, blocks={"a": ["x", "y"]}), blocks="blocks")
+    'JointReduction(n_components=3, blocks=blocks)'
+    """
+    given = estimator.get_params(deep=False)
+    known = inspect.signature(type(estimator)).parameters
+    told = [name for name in known if name in given and repr(given[name]) != repr(known[name].default)]
+    code = {name: instead.get(name) or _code(given[name]) for name in told}
+    return f"{type(estimator).__name__}({', '.join(f'{name}={text}' for name, text in code.items())})"
+
+
+def _code(value: Any) -> str:
+    if hasattr(value, "get_params"):
+        return call_of(value)
+    return pformat(value, width=100, compact=True, sort_dicts=False)
+
+
+def block_code(blocks: Any, names: Sequence[str]) -> str:
+    """Blocks as code; columns that stand side by side in the table as a range of names.
+
+    Examples
+    --------
+    >>> from colspace.report._shared import block_code
+    >>> block_code({"a": ["p", "q", "r"], "b": ["u", "s"]}, ["p", "q", "r", "s", "t", "u"])
+    "{'a': 'p:r', 'b': ['u', 's']}"
+    """
+    if not isinstance(blocks, Mapping):
+        return _code(blocks)
+    place = {name: i for i, name in enumerate(names)}
+    return _code({str(name): _range(own, place) for name, own in blocks.items()})
+
+
+def _range(own: Any, place: Mapping[str, int]) -> Any:
+    """first:last, where that says the same as a list of names."""
+    if not isinstance(own, list) or len(own) < 3 or not all(name in place for name in own):
+        return own
+    first, last = min(own, key=place.__getitem__), max(own, key=place.__getitem__)
+    plain = ":" not in first + last and place[last] - place[first] + 1 == len(set(own))
+    return f"{first}:{last}" if plain and f"{first}:{last}" not in place else own
