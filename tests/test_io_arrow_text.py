@@ -60,6 +60,7 @@ def test_plain_text_is_read_as_pandas_reads_it(tmp_path, content):
 
 
 @arrow
+@pytest.mark.filterwarnings("ignore:.*fewer cells than the header")
 @pytest.mark.parametrize("content", ODD.values(), ids=ODD)
 def test_odd_text_is_left_to_pandas(tmp_path, content):
     path = tmp_path / "t.csv"
