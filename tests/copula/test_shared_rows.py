@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from colspace import CopulaImputer
 from colspace.copula import _curved, _fit, _forest, _nominal
 from colspace.copula import _word_learning as learning
+from colspace.copula._checks import tolerance
 from colspace.copula._encode import known_rows
 from colspace.copula._nominal import group_law, hidden_group, level_laws
 from colspace.copula._row_laws import row_laws
@@ -216,3 +217,28 @@ def test_tables_mostly_of_words_have_the_factors_that_are_found(words, monkeypat
     ]
     CopulaImputer(nonlinear=False, correlation="factors", random_state=0).fit(frame)
     assert len(asked) == int(not words)
+
+
+def test_wide_tables_of_words_have_one_round(solved, monkeypatch):
+    X, model, _ = solved
+    correct, tried = _curved.correct, []
+    monkeypatch.setattr(
+        _curved,
+        "correct",
+        lambda cell, *given, **how: tried.append(cell.column) or correct(cell, *given, **how),
+    )
+    apart = np.arange(len(model.columns)) > 3
+    for told, most in ((1, 1), (50, 2)):
+        monkeypatch.setattr(_curved, "TOLD", told)
+        tried.clear()
+        found = _curved.learn_curved(X, model, None, np.random.default_rng(0), apart, wide=True)
+        assert (found.gain > 0.03).any()
+        times = np.bincount(tried)
+        assert (times[:4] >= 1).all()
+        assert (times[:4] > 1).any() == (most > 1)
+
+
+def test_factors_of_words_may_stop_earlier():
+    assert tolerance("ep", ["nominal"] * 3 + ["continuous"] * 2, None) == 1e-2
+    assert tolerance("ep", ["nominal"] * 2 + ["continuous"] * 2, None) == 4e-3
+    assert tolerance("ep", ["nominal"] + ["continuous"] * 2, None) == 2e-3

@@ -25,7 +25,7 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
-from ._forest import Forest, grow
+from ._forest import TOLD, Forest, grow
 from ._lean import beside_median, lean_of
 from ._predict import Gaps, dense, plain_gaps
 from ._residual_law import ResidualLaw, residual_law
@@ -353,7 +353,7 @@ def learn_curved(
 ) -> Curved | None:
     """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none.
 
-    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all. One gap among more than ``_BROAD`` of them
+    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all. One gap among more than ``TOLD`` of them
     says little, and there is one round.
     """
     known = known_rows(X, model.state.chain, model.columns, model.labels)
@@ -365,7 +365,7 @@ def learn_curved(
     rounds: Rounds = []
     told: Told = []
     tried, p = sorted(cells), X.shape[1]
-    for number in range((1 if wide and p > _BROAD else ROUNDS) if p > 1 else 0):
+    for number in range((1 if wide and p > TOLD else ROUNDS) if p > 1 else 0):
         found = {}
         for j in tried:
             cell = data.cell(j)
