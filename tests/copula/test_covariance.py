@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm, truncnorm
 
 from colspace import CopulaImputer
-from colspace.copula import _choice
+from colspace.copula import _choice, _covariance
 from colspace.copula._choice import SHARES, Held, Mixture, best_mixture, mixed, weighted_quantile
 from colspace.copula._covariance import (
     Cells,
@@ -383,3 +383,18 @@ def test_cells_are_hidden_in_some_rows_by_what_these_hold():
     touched = np.unique(rows[some])
     assert 0.15 < len(touched) / len(np.unique(rows[all_rows])) < 0.35
     np.testing.assert_array_equal(some[np.isin(rows, touched)], all_rows[np.isin(rows, touched)])
+
+
+@pytest.mark.parametrize("p", [3, _covariance._BY_ROOTS, _covariance._BY_ROOTS + 13])
+def test_inverses_times_their_matrices_are_the_identity(p):
+    B = np.random.default_rng(0).standard_normal((4, p, 2 * p))
+    A = B @ B.transpose(0, 2, 1)
+    before = A.copy()
+    found = _covariance.inverse(A)
+    np.testing.assert_allclose(found @ A, np.tile(np.eye(p), (4, 1, 1)), atol=1e-9)
+    np.testing.assert_array_equal(A, before)
+    np.testing.assert_allclose(_covariance.inverse(A[0]), found[0], rtol=1e-12)
+    if p > 3:  # by roots
+        np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            _covariance.inverse(-A)

@@ -126,7 +126,7 @@ def test_forest_of_arrays_is_that_of_scikit_learn():
     trees = [ExtraTreeRegressor(min_samples_leaf=3, random_state=i).fit(X, y) for i in range(5)]
     new = rng.standard_normal((2000, 4))
     expected = np.mean([tree.predict(new) for tree in trees], axis=0)
-    forest = as_arrays([tree.tree_ for tree in trees])
+    forest = as_arrays([tree.tree_ for tree in trees], [np.arange(4)] * 5)
     np.testing.assert_allclose(forest(new), expected, rtol=1e-12)
     np.testing.assert_array_equal(forest(new)[7:8], forest(new[7:8]))
 

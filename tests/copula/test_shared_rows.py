@@ -11,9 +11,8 @@ from scipy.sparse import csr_matrix
 from colspace import CopulaImputer
 from colspace.copula import _curved, _fit, _forest, _nominal
 from colspace.copula import _word_learning as learning
-from colspace.copula._columns import group_of
+from colspace.copula._checks import tolerance
 from colspace.copula._encode import known_rows
-from colspace.copula._marginals import Distinct
 from colspace.copula._nominal import group_law, hidden_group, level_laws
 from colspace.copula._row_laws import row_laws
 
@@ -155,48 +154,52 @@ def test_wide_tables_take_a_cell_out_nearly_as_narrow_ones_do(solved, monkeypatc
 # ---------------------------------------------------------------------- wide tables
 
 
-def test_forests_of_some_columns_are_those_of_a_table_of_these(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 6))
-    y = np.eye(2)[(X[:, 4] + X[:, 1] > 0).astype(int)]
-    some = np.array([1, 4, 5])
-    forest, outside = _forest.grow(X, y, None, np.random.default_rng(1), some=some)
-    assert len(forest.roots) == _forest.FEWER
-    assert set(np.unique(forest.feature[forest.left != np.arange(len(forest.left))])) == {1, 4, 5}
-    monkeypatch.setattr(_forest, "TREES", _forest.FEWER)
-    alone, same = _forest.grow(X[:, some], y, None, np.random.default_rng(1))
-    assert_allclose(forest(X), alone(X[:, some]), atol=1e-12)
-    assert_allclose(outside, same, atol=1e-12)
+def many_columns(rows, seed=0):
+    """Of more columns than later trees look at two that tell y."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, _forest.TOLD + 6))
+    y = 2.0 * (X[:, 4] > 0) + X[:, 9] + 0.1 * rng.standard_normal(rows)
+    return X, y
 
 
-def test_rare_levels_are_left_out_of_many_columns_only():
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((500, _forest.MANY + 2))
-    z[:, 3] = np.where(np.arange(500) < 4, 2.6, -0.02)  # a level of .8 % of the cells
-    z[:, 7] = np.where(np.arange(500) < 25, 2.06, -0.11)  # of 5 %
-    assert np.setdiff1d(np.arange(z.shape[1]), _forest.telling(z)).tolist() == [3]
-    assert _forest.telling(z[:, : _forest.MANY]) is None
-    assert _forest.telling(0 * z) is None  # of nothing a forest is grown on all
+@pytest.mark.parametrize("rows", [150, 2000])
+def test_later_trees_look_at_the_columns_that_told_most(monkeypatch, rows):
+    X, y = many_columns(rows)
+    monkeypatch.setattr(_forest, "TOLD", 2)
+    forest, outside = _forest.grow(X, y, None, np.random.default_rng(1), wide=True)
+    first, trees = (_forest.FIRST, _forest.TREES) if rows < 1500 else (_forest.FEWER_FIRST, _forest.FEWER)
+    assert len(forest.roots) == trees
+    splits = forest.left != np.arange(len(forest.left))
+    late = np.arange(len(splits)) >= forest.roots[first]
+    assert set(np.unique(forest.feature[splits & late])) == {4, 9}
+    assert len(np.unique(forest.feature[splits & ~late])) > 20
+    assert np.mean((outside - y) ** 2) < 0.3 * np.var(y)
 
 
-def test_words_of_wide_tables_have_forests_of_columns_that_vary(monkeypatch):
-    """Those of the row that vary, and all that the copula says of the classes."""
-    seen = []
+def test_columns_that_told_most_are_those_whose_splits_took_most_variance_away():
+    from sklearn.tree import ExtraTreeRegressor
 
-    def grow(X, y, *_, some, **__):
-        seen.append((X.shape[1], some))
+    X, y = many_columns(300)
+    trees = [ExtraTreeRegressor(random_state=i).fit(X, y) for i in range(4)]
+    told = np.zeros(X.shape[1])
+    for each in trees:
+        tree, out = each.tree_, np.zeros(X.shape[1])
+        size, left = tree.weighted_n_node_samples * tree.impurity, tree.children_left
+        for node in np.flatnonzero(left >= 0):
+            out[tree.feature[node]] += size[node] - size[left[node]] - size[tree.children_right[node]]
+        told += out / out.sum()
+    found = _forest.most_telling([each.tree_ for each in trees])
+    assert found.tolist() == sorted(np.argsort(-told)[: _forest.TOLD])
+    assert {4, 9} <= set(found.tolist())
 
-    monkeypatch.setattr(learning, "grow", grow)
-    rng = np.random.default_rng(0)
-    rest = rng.standard_normal((200, _forest.MANY + 5))
-    rest[:, :4] = 0.1
-    y = np.eye(3)[rng.integers(3, size=200)]
-    group = group_of(0, 0, Distinct(np.arange(3.0), y.sum(axis=0)))
-    for table in (rest, rest[:, :9]):
-        learning.forest_of(np.log(0.2 + 0.4 * y), table, y, np.ones(200), group, rng)
-    assert seen[0][0] == _forest.MANY + 8
-    assert seen[0][1].tolist() == list(range(4, _forest.MANY + 8))
-    assert seen[1] == (12, None)
+
+def test_few_columns_and_tables_without_words_keep_all_trees_and_columns():
+    X, y = many_columns(1600)
+    few = np.ascontiguousarray(X[:, : _forest.TOLD])
+    for table, wide in ((X, False), (few, True)):
+        forest, _ = _forest.grow(table, y, None, np.random.default_rng(1), wide=wide)
+        assert len(forest.roots) == _forest.TREES
+        assert len(np.unique(forest.feature)) == table.shape[1]
 
 
 @pytest.mark.parametrize("words", [True, False])
@@ -214,3 +217,28 @@ def test_tables_mostly_of_words_have_the_factors_that_are_found(words, monkeypat
     ]
     CopulaImputer(nonlinear=False, correlation="factors", random_state=0).fit(frame)
     assert len(asked) == int(not words)
+
+
+def test_wide_tables_of_words_have_one_round(solved, monkeypatch):
+    X, model, _ = solved
+    correct, tried = _curved.correct, []
+    monkeypatch.setattr(
+        _curved,
+        "correct",
+        lambda cell, *given, **how: tried.append(cell.column) or correct(cell, *given, **how),
+    )
+    apart = np.arange(len(model.columns)) > 3
+    for told, most in ((1, 1), (50, 2)):
+        monkeypatch.setattr(_curved, "TOLD", told)
+        tried.clear()
+        found = _curved.learn_curved(X, model, None, np.random.default_rng(0), apart, wide=True)
+        assert (found.gain > 0.03).any()
+        times = np.bincount(tried)
+        assert (times[:4] >= 1).all()
+        assert (times[:4] > 1).any() == (most > 1)
+
+
+def test_factors_of_words_may_stop_earlier():
+    assert tolerance("ep", ["nominal"] * 3 + ["continuous"] * 2, None) == 1e-2
+    assert tolerance("ep", ["nominal"] * 2 + ["continuous"] * 2, None) == 4e-3
+    assert tolerance("ep", ["nominal"] + ["continuous"] * 2, None) == 2e-3

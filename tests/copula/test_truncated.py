@@ -65,3 +65,25 @@ def test_many_values_are_taken_in_chunks():
     whole = truncated_moments(low, low + 1)
     some = truncated_moments(low[9_000:9_010], low[9_000:9_010] + 1)
     np.testing.assert_array_equal(whole.mean[9_000:9_010], some.mean)
+
+
+def test_one_infinite_end():
+    ends = np.r_[np.linspace(-29.5, 29.5, 60), -30.5, -45.0]
+    cases = np.r_[[(-np.inf, u) for u in ends], [(-u, np.inf) for u in ends]]
+    reference = np.array([exact(*case) for case in cases])
+    found = truncated_moments(cases[:, 0], cases[:, 1])
+    np.testing.assert_allclose(found.mean, reference[:, 0], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(found.variance, reference[:, 1], rtol=1e-9)
+    np.testing.assert_allclose(found.at_low, reference[:, 2], rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(found.at_high, reference[:, 3], rtol=1e-9, atol=1e-13)
+
+
+def test_each_value_is_told_by_itself():
+    """Whether most of those beside it have one end or two."""
+    rng = np.random.default_rng(0)
+    low, high = np.sort(2 * rng.standard_normal((2, 900)), axis=0)
+    low[:300], high[300:600] = -np.inf, np.inf
+    for some in (np.arange(700), np.arange(500, 900), np.arange(590, 610)):
+        whole, part = truncated_moments(low, high), truncated_moments(low[some], high[some])
+        for one, other in zip(whole, part, strict=True):
+            np.testing.assert_array_equal(one[some], other)

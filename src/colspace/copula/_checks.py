@@ -14,6 +14,9 @@ def tolerance(method: str, kinds: Sequence[str], rank: int | None) -> float:
     """When EM may stop, if nothing is asked for."""
     if method == "paper":
         return 1e-2
+    words = sum(kind == "nominal" for kind in kinds)
+    if 2 * words > len(kinds):
+        return 1e-2
     levels = sum(kind != "continuous" for kind in kinds)
     return 4e-3 if 2 * levels >= len(kinds) else 2e-3
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from ._estep import Array, Index, Rows, distance_left
 from ._marginals import Chain
@@ -20,6 +21,7 @@ SWEEPS, FREE, SETTLED, DAMPING = (
     0.7,
 )  # of sites, those without damping, the distance left that ends them
 _AT_ONCE = 1 << 20  # entries of matrices that are inverted at once
+_BY_ROOTS = 24  # columns of matrices from which on roots are faster
 _STIFF = 1e6  # precision of a site, at most
 _LEAST = 1e-12
 
@@ -211,8 +213,20 @@ def fit_normal(
 
 
 def inverse(A: Array) -> Array:
-    """Inverses of matrices."""
-    return np.asarray(np.linalg.inv(A), dtype=np.float64)
+    """Inverses of positive definite matrices, large ones by Cholesky roots."""
+    p = A.shape[-1]
+    if p < _BY_ROOTS:
+        return np.asarray(np.linalg.inv(A), dtype=np.float64)
+    out = np.array(A, dtype=np.float64).reshape(-1, p, p)
+    for matrix in out:
+        root, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)  # in its place
+        if not failed:
+            _, failed = dpotri(root, lower=0, overwrite_c=1)
+        if failed:
+            msg = "a covariance is not positive definite"
+            raise np.linalg.LinAlgError(msg)
+    above = np.triu(np.ones((p, p), dtype=bool), 1)
+    return np.where(above, out.transpose(0, 2, 1), out).reshape(A.shape)
 
 
 def correlation(law: Normal) -> Array:

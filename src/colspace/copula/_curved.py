@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -25,7 +25,7 @@ from ._estep import (
     unpack,
 )
 from ._fit import CopulaModel
-from ._forest import SPLITS, Forest, grow, telling
+from ._forest import TOLD, Forest, grow
 from ._lean import beside_median, lean_of
 from ._predict import Gaps, dense, plain_gaps
 from ._residual_law import ResidualLaw, residual_law
@@ -36,7 +36,6 @@ from ._truncated import log_mass, truncated_moments
 LEARN = 10_000  # rows that forests learn from, at most
 LEAST_GAIN, LEAST_RATIO = 0.03, 2.0  # of the error outside the bag: its share, and over its standard error
 ROUNDS, MORE = 3, 0.02  # rounds, and what one more must gain
-WIDE = 100  # columns that a split looks at where there are words, at most
 FEWEST = 40  # cells of a column worth a forest
 _REDRAWS = 2  # sweeps over corrected columns of a drawn table
 _SPREAD_LEAF = 8  # cells whose spread is told together, at least
@@ -45,6 +44,11 @@ _MANY = 24  # factors beyond which one has to do
 _BROAD = 100  # columns beyond which none is needed
 _KEPT = 1 << 25  # numbers of hidden rows that are kept from round to round
 _AT_ONCE = 1 << 22  # cells of a table that are filled at once
+
+Rounds: TypeAlias = "list[tuple[Bend, ...]]"  # corrections, round by round
+Told: TypeAlias = list[
+    dict[int, Array]
+]  # their means of the cells that they are learned from, outside the bag
 
 
 @dataclass(frozen=True)
@@ -300,6 +304,44 @@ def hidden(laws: RowLaws, model: CopulaModel, cells: Index, table: Array, missin
 # ---------------------------------------------------------------------- learning
 
 
+@dataclass(frozen=True)
+class Learning:
+    """What corrections are learned from: some rows, which ``cells`` each column has, and what the rest of a row says of each, were it hidden."""
+
+    model: CopulaModel
+    laws: RowLaws
+    cells: dict[int, Index]
+    table: Array
+    missing: Any
+    weight: Array
+    kept: dict[int, Hidden]
+
+    def cell(self, j: int) -> Hidden:
+        """The cells of a column hidden; kept while there is room."""
+        if j in self.kept:
+            return self.kept[j]
+        found = hidden(self.laws, self.model, self.cells[j], self.table, self.missing, self.weight)
+        if (len(self.kept) + 1) * self.table.size <= _KEPT:
+            self.kept[j] = found
+        return found
+
+    def finished(self, bend: Bend, rounds: Rounds, told: Told, rng: np.random.Generator) -> Bend:
+        """The last correction of a column, with its widths and how far its mean goes from the median."""
+        cell, columns = self.cell(bend.column), self.model.columns
+        gone = self.missing[cell.rows]
+        seen, width = refilled(cell, rounds, told, gone), bend.scale * cell.sd
+        if bend.law is not None:
+            bend, width = spread_out(cell, bend, seen, gone, rng, self.model.n_jobs)
+        off = beside_median(columns[bend.column], seen[:, bend.column], width, cell.x, bend.law)
+        return replace(bend, lean=lean_of(*off, cell.weight))
+
+    def gain(self, bend: Bend) -> float:
+        """The share of the factors' error that a correction takes away."""
+        cell = self.cell(bend.column)
+        start = float(np.average(misses(cell, self.model, cell.mean), weights=cell.weight))
+        return 1.0 - bend.error / (start if start > 0 else 1.0)
+
+
 def learn_curved(
     X: Any,
     model: CopulaModel,
@@ -311,62 +353,39 @@ def learn_curved(
 ) -> Curved | None:
     """Corrections that pay outside the bag, or None where there are none; columns ``apart`` have none.
 
-    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all.
+    ``wide``: levels of words are many columns, of which few say anything, and a split looks at all. One gap among more than ``TOLD`` of them
+    says little, and there is one round.
     """
-    p = X.shape[1]
-    w = np.ones(len(X)) if weight is None else weight
     known = known_rows(X, model.state.chain, model.columns, model.labels)
-    laws = row_laws(known, model)
-    table, missing = latent_table(known, model)
     cells = {j: where for j, where in by_column(known.rows) if len(where) >= FEWEST}
     if apart is not None:
         cells = {j: where for j, where in cells.items() if not apart[j]}
-    tried = set(cells)
-    rounds: list[tuple[Bend, ...]] = []
-    told: list[dict[int, Array]] = []
-    start, error = np.full(p, np.nan), np.full(p, np.nan)
-    kept: dict[int, Hidden] = {}
-
-    def cell_of(j: int) -> Hidden:
-        if j in kept:
-            return kept[j]
-        found = hidden(laws, model, cells[j], table, missing, w)
-        if (len(kept) + 1) * table.size <= _KEPT:
-            kept[j] = found
-        return found
-
-    for _ in range(ROUNDS if p > 1 else 0):
-        bends, outside = [], {}
-        for j in sorted(tried):
-            cell = cell_of(j)
-            if not rounds:
-                start[j] = error[j] = float(np.average(misses(cell, model, cell.mean), weights=cell.weight))
-            seen = refilled(cell, rounds, told, missing[cell.rows])
-            before = cell.mean if not told else seen[:, j]
-            least = MORE if rounds else LEAST_GAIN
-            found = correct(cell, model, seen, before, least, rng, WIDE if wide else SPLITS)
-            if found is not None:
-                bend, outside[j] = found
-                bends.append(bend)
-                error[j] = bend.error
-            elif rounds:
-                tried.discard(j)  # has not paid with better fills either
-        if not bends:
+    w = np.ones(len(X)) if weight is None else weight
+    data = Learning(model, row_laws(known, model), cells, *latent_table(known, model), w, {})
+    rounds: Rounds = []
+    told: Told = []
+    tried, p = sorted(cells), X.shape[1]
+    for number in range((1 if wide and p > TOLD else ROUNDS) if p > 1 else 0):
+        found = {}
+        for j in tried:
+            cell = data.cell(j)
+            seen = refilled(cell, rounds, told, data.missing[cell.rows])
+            before, least = (seen[:, j], MORE) if rounds else (cell.mean, LEAST_GAIN)
+            better = correct(cell, model, seen, before, least, rng, wide=wide)
+            if better is not None:
+                found[j] = better
+        if not found:
             break
-        rounds.append(tuple(bends))
-        told.append(outside)
+        if number:
+            tried = list(found)  # the others have not paid with better fills either
+        rounds.append(tuple(bend for bend, _ in found.values()))
+        told.append({j: outside for j, (_, outside) in found.items()})
     if not rounds:
         return None
-    gain = np.nan_to_num(1.0 - error / np.where(start > 0, start, 1.0))
-    new = {}
-    for j, bend in Curved(tuple(rounds), gain).last.items():
-        cell = cell_of(j)
-        gone = missing[cell.rows]
-        seen, width, better = refilled(cell, rounds, told, gone), bend.scale * cell.sd, bend
-        if bend.law is not None:
-            better, width = spread_out(cell, bend, seen, gone, rng, model.n_jobs)
-        off = beside_median(model.columns[j], seen[:, j], width, cell.x, better.law)
-        new[id(bend)] = replace(better, lean=lean_of(*off, cell.weight))
+    last = Curved(tuple(rounds), np.zeros(p)).last
+    gain = np.zeros(p)
+    gain[list(last)] = [data.gain(bend) for bend in last.values()]
+    new = {id(bend): data.finished(bend, rounds, told, rng) for bend in last.values()}
     return Curved(tuple(tuple(new.get(id(bend), bend) for bend in bends) for bends in rounds), gain)
 
 
@@ -400,9 +419,7 @@ def spread_out(
     return replace(bend, law=law, scale=scale, spread=best), scale * u * cell.sd
 
 
-def refilled(
-    cell: Hidden, rounds: list[tuple[Bend, ...]], told: list[dict[int, Array]], missing: Any
-) -> Array:
+def refilled(cell: Hidden, rounds: Rounds, told: Told, missing: Any) -> Array:
     """The rows without the cell after some rounds; the cell itself as trees that have not seen its row fill it."""
     table = cell.base
     for bends, outside in zip(rounds, told, strict=True):
@@ -425,7 +442,8 @@ def correct(
     before: Array,
     least: float,
     rng: np.random.Generator,
-    splits: int = SPLITS,
+    *,
+    wide: bool = False,
 ) -> tuple[Bend, Array] | None:
     """A forest for one column if it pays outside the bag, and the means that it gives there."""
     r, w = cell.residual(), cell.weight
@@ -442,10 +460,7 @@ def correct(
 
     uniform = bool((w == w[0]).all())
     features = np.delete(table, cell.column, axis=1)
-    some = telling(features) if splits == WIDE else None
-    grown = grow(
-        features, r, None if uniform else w, rng, worth, splits=splits, n_jobs=model.n_jobs, some=some
-    )
+    grown = grow(features, r, None if uniform else w, rng, worth, n_jobs=model.n_jobs, wide=wide)
     if grown is None:
         return None
     forest, outside = grown

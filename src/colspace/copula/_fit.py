@@ -239,6 +239,17 @@ def _gram_times(block: Block, chain: Chain, basis: Array, take: Take) -> Array:
     return np.asarray(table.T @ (weighted @ basis))
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a method finds: factors and chain, g of every column, how loose its cells are, how it went, and factors told from noise (0: all)."""
+
+    state: State
+    columns: tuple[Column, ...]
+    loose: Array
+    traces: list[Trace]
+    rank: int = 0
+
+
 def fit_copula(
     rows: LocalRows | DaskRows,
     marginals: Marginals,
@@ -264,70 +275,88 @@ def fit_copula(
     passes = rows.passes(chain, k)
     counted = n_components is None and method == "ep"
     factors, together = start_factors(passes, chain, k, rng, cells if counted else None)
-    begun = k
     size = float(passes.total(_size)[0])
     if start is not None and start.shape == factors.W.shape:
         factors = Factors(start, factors.C, 1.0 - np.einsum("pi,pi->p", start, start))
     state = State(factors, chain)
-    rank = 0
+    how: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "tick": tick}
     if method == "paper":
-        passes.update(_start_paper, state)
-        state, traces = fit_paper(
-            lambda s: passes.update(_paper_step, s), state, tol=tol, max_iter=max_iter, tick=tick
-        )
-        loose = np.ones(p)
-        values = marginals.values or ()
-        columns = tuple(
-            empirical_column(state.chain, j, column.values, column.counts) for j, column in enumerate(values)
-        )
+        found = _by_paper(passes, state, marginals, **how)
     else:
-        passes.update(restart, state)
-        run = partial(
-            fit_ep,
-            lambda s, knots: passes.update(step, s, knots),
-            cells=cells,
-            common=common,
-            tol=tol,
-            max_iter=max_iter,
-            tick=tick,
-        )
-        every = int(cells.mean() // (ENOUGH * p)) if counted else 1
-        some = (
-            passes.thinned(every) if every > 1 else passes
-        )  # blocks that tell factors from noise as well as all do
-        if every > 1:
-            state = early_factors(some, state, cells / size, common=common, tol=tol, max_iter=max_iter)
-            passes.update(restart, state)
-        state, traces, loose = run(state, auto_rank=counted)
-        rank, most = state.factors.rank, min(most_factors(p), MOST)
-        wordy = (
-            2 * sum(group.stop - group.start for group in groups) > p
-        )  # forests and slopes tell what more factors would
-        if counted and not wordy and rank < most and unclear(state.factors, cells, begun):
-            starts = partial(_started, chain=chain, rng=rng)
-            k = best_rank(some, state, starts, most, common=common, tol=tol, groups=groups)
-            if k > rank:
-                state = replace(state, factors=starts(passes, k=k))
-                passes.update(restart, state)
-                state, more, loose = run(state, auto_rank=False)
-                traces += more
-        columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
-    rank = rank or state.factors.rank
-    state = replace(state, factors=principal(state.factors))
+        words = groups if counted else None
+        found = _by_ep(passes, state, cells, size, begun=k, groups=words, common=common, rng=rng, **how)
     names = tuple(range(p) if labels is None else labels)
     return CopulaModel(
-        state,
-        columns,
+        replace(found.state, factors=principal(found.state.factors)),
+        found.columns,
         names,
         method,
         cells,
-        loose,
-        tuple(traces),
-        rank,
+        found.loose,
+        tuple(found.traces),
+        found.rank or found.state.factors.rank,
         getattr(rows, "n_jobs", 1),
         together=together,
         rows=size,
     )
+
+
+def _by_paper(
+    passes: Passes, state: State, marginals: Marginals, *, tol: float, max_iter: int, tick: Callable[[], None]
+) -> Found:
+    """The published EM, with empirical g."""
+    passes.update(_start_paper, state)
+    state, traces = fit_paper(
+        lambda s: passes.update(_paper_step, s), state, tol=tol, max_iter=max_iter, tick=tick
+    )
+    columns = tuple(
+        empirical_column(state.chain, j, column.values, column.counts)
+        for j, column in enumerate(marginals.values or ())
+    )
+    return Found(state, columns, np.ones(len(marginals.cells)), traces)
+
+
+def _by_ep(
+    passes: Passes,
+    state: State,
+    cells: Array,
+    size: float,
+    *,
+    begun: int,
+    groups: Sequence[slice] | None,
+    common: bool,
+    tol: float,
+    max_iter: int,
+    rng: Any,
+    tick: Callable[[], None],
+) -> Found:
+    """EM by expectation propagation from ``begun`` factors, of which those that are none go, unless ``groups`` is None: then all stay."""
+    chain, p, counted = state.chain, len(cells), groups is not None
+    passes.update(restart, state)
+    how: dict[str, Any] = {"common": common, "tol": tol, "max_iter": max_iter}
+    run: Callable[..., tuple[State, list[Trace], Array]] = partial(
+        fit_ep, lambda s, knots: passes.update(step, s, knots), cells=cells, tick=tick, **how
+    )
+    every = int(cells.mean() // (ENOUGH * p)) if counted else 1
+    some = passes
+    if every > 1:
+        some = passes.thinned(every)  # blocks that tell factors from noise as well as all do
+        state = early_factors(some, state, cells / size, **how)
+        passes.update(restart, state)
+    state, traces, loose = run(state, auto_rank=counted)
+    rank, most = state.factors.rank, min(most_factors(p), MOST)
+    # where most columns are levels of words, forests and slopes tell what more factors would
+    wordy = groups is not None and 2 * sum(group.stop - group.start for group in groups) > p
+    if groups is not None and not wordy and rank < most and unclear(state.factors, cells, begun):
+        starts = partial(_started, chain=chain, rng=rng)
+        k = best_rank(some, state, starts, most, common=common, tol=tol, groups=groups)
+        if k > rank:
+            state = replace(state, factors=starts(passes, k=k))
+            passes.update(restart, state)
+            state, more, loose = run(state, auto_rank=False)
+            traces += more
+    columns = tuple(column_of(state.chain, j, loose[j] / (2.0 * cells[j])) for j in range(p))
+    return Found(state, columns, loose, traces, rank)
 
 
 def early_factors(

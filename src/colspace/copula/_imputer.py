@@ -94,7 +94,7 @@ class CopulaImputer(CopulaSummary, LevelsMixin, OneToOneFeatureMixin, Transforme
         Keep imputations of continuous columns inside the observed range.
     tol : float or None, default=None
         Stop when W W' changes by less than this, relatively to the correlation. None: 1e-3 while the number of factors is to be found,
-        else 2e-3, or 4e-3 where most columns have levels (imputations settle before the loadings do). "paper": ||W - last W|| /
+        else 2e-3, or 4e-3 where most columns have levels (imputations settle before the loadings do), 1e-2 where most are levels of words. "paper": ||W - last W|| /
         ||last W||, None: 1e-2.
     max_iter : int, default=200
         Iterations of each of the (at most three) rounds.

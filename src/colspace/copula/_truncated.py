@@ -14,6 +14,7 @@ Take = Callable[..., Any]
 
 _NARROW, _FAR, _NEAR = 0.3, -8.0, 4.0  # closed forms cancel in narrow intervals and in far ones
 _BEYOND = 40.0  # where the density is zero
+_OUT = 8.0  # place up to which the variance beyond it has all its digits
 _CHUNK = 1 << 13  # values that a cache holds
 _REACH = 45.0  # exp(-45) is nothing beside one
 _LEAST = 1e-16  # width, relative to the place, that rounding leaves
@@ -36,7 +37,7 @@ def truncated_moments(low: Array, high: Array, take: Take | None = None) -> Trun
     .. math:: E = \frac{\phi(a) - \phi(b)}{\Phi(b) - \Phi(a)}, \qquad
         V = 1 + \frac{a \phi(a) - b \phi(b)}{\Phi(b) - \Phi(a)} - E^2 ,
 
-    by these formulas where they are safe, by Gauss-Legendre nodes in narrow or far intervals. ``take(name, size)`` gives
+    by these formulas where they are safe, by simpler ones where one end is infinite, by Gauss-Legendre nodes in narrow or far intervals. ``take(name, size)`` gives
     arrays for the results and on the way (default: new ones).
 
     Examples
@@ -59,6 +60,44 @@ def truncated_moments(low: Array, high: Array, take: Take | None = None) -> Trun
 
 
 def _moments(low: Array, high: Array, parts: list[Array], spare: list[Array]) -> None:
+    """Each value by itself by the formulas that its ends ask for; those that most ask for are used on all first."""
+    below = np.isneginf(low)
+    u = np.negative(low, out=spare[0])
+    np.copyto(u, high, where=below)
+    np.minimum(u, _BEYOND, out=u)
+    one = (below | np.isposinf(high)) & (u > -_OUT)
+    np.maximum(u, -_OUT, out=u)
+    few = np.flatnonzero(~one)
+    if 2 * few.size <= len(low):
+        _one_sided(u, below, parts, spare[1])
+        some = [np.empty(few.size) for _ in range(8)]
+        _between(low[few], high[few], some[:4], some[4:])
+    else:
+        few = np.flatnonzero(one)
+        some = [np.empty(few.size) for _ in range(5)]
+        _one_sided(u[few], below[few], some[:4], some[4])
+        _between(low, high, parts, spare)
+    for whole, each in zip(parts, some[:4], strict=True):
+        whole[few] = each
+
+
+def _one_sided(u: Array, below: NDArray[np.bool_], out: list[Array], ratio: Array) -> None:
+    r"""Up to u (``below``), or from -u on, into ``out``: with :math:`h = \phi(u) / \Phi(u)` the mean is -h or h, the variance 1 - h (h + u)."""
+    mean, variance, at_low, at_high = out
+    np.multiply(u, u, out=ratio)
+    ratio *= -0.5
+    np.exp(ratio, out=ratio)
+    ratio *= _ROOT
+    ratio /= ndtr(u, out=variance)
+    np.add(ratio, u, out=variance)
+    variance *= ratio
+    np.subtract(1.0, variance, out=variance)
+    np.multiply(ratio, below, out=at_high)
+    np.subtract(ratio, at_high, out=at_low)
+    np.subtract(at_low, at_high, out=mean)
+
+
+def _between(low: Array, high: Array, parts: list[Array], spare: list[Array]) -> None:
     a, b = np.maximum(low, -_BEYOND, out=spare[0]), np.minimum(high, _BEYOND, out=spare[1])
     np.subtract(b, a, out=spare[2])
     hard = np.flatnonzero((spare[2] < _NARROW) | (b < _FAR) | (a > _NEAR))

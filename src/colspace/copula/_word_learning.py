@@ -6,24 +6,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from .._random import generator
 from ._bend import distinct_rows, sampled
 from ._columns import Columns, Group
-from ._curved import FEWEST, LEAST_GAIN, WIDE, is_gain, observed_latents
+from ._curved import FEWEST, LEAST_GAIN, is_gain, observed_latents
 from ._encode import known_rows, rows_per_block
 from ._estep import Array, Factors, Index, Posterior
 from ._fit import CopulaModel
-from ._forest import grow, telling
+from ._forest import grow
 from ._nominal import Levels, Words, class_law, hidden_group, log_odds, mixed
 from ._passes import DaskRows, LocalRows
 from ._row_laws import latent_variance, row_laws
 
 FOLDS = 4  # of the cells of nominal columns, each hidden from a fit once
 PENALTIES = (30.0, 3.0)  # of the slopes
+STEPS = 20  # towards the slopes, at most
 SLOPE_ROWS = 3000  # rows that slopes are learned from, at most
 ENOUGH = 1000  # rows of which half, left out, tell a penalty
 SETTLED = 1e-2  # change of a row's factors that ends their sweeps
@@ -163,11 +164,8 @@ def forest_of(
         return float(w @ blended(outside)[1]) < (1.0 - 0.25 * LEAST_GAIN) * float(w @ old)
 
     uniform = bool((w == w[0]).all())
-    some = telling(rest)
-    if some is not None:
-        some = np.append(some, rest.shape[1] + np.arange(law.shape[1]))
     features = np.column_stack([rest, law])
-    grown = grow(features, y, None if uniform else w, rng, worth, splits=WIDE, n_jobs=n_jobs, some=some)
+    grown = grow(features, y, None if uniform else w, rng, worth, n_jobs=n_jobs, wide=True)
     if grown is None:
         return None
     forest, outside = grown
@@ -252,20 +250,27 @@ def slopes_of(told: Array, rest: Array, y: Array, w: Array, penalty: float) -> A
     r"""a and b of the largest penalised likelihood: minimise
 
     .. math:: -\sum_i w_i \log p_{i y_i} + \tfrac{\lambda}{2} \lVert b \rVert^2 + \tfrac12 \lVert a \rVert^2 .
+
+    In the coordinates in which the mean over classes of its second derivatives at zero is the identity, ``STEPS`` steps are enough.
     """
     F = np.column_stack([np.ones(len(rest)), rest])
     ridge = np.append(1.0, np.full(rest.shape[1], penalty))[:, None]
+    p = np.exp(log_softmax(told, axis=1))
+    root = cholesky(
+        (F * (w * (p * (1.0 - p)).mean(axis=1))[:, None]).T @ F + np.diag(ridge[:, 0]), lower=True
+    )
 
     def loss(at: Array) -> tuple[float, Array]:
-        A = at.reshape(F.shape[1], -1)
+        A = solve_triangular(root, at.reshape(len(root), -1), lower=True, trans=1)
         law = log_softmax(told + F @ A, axis=1)
         slope = F.T @ (w[:, None] * (np.exp(law) - y)) + ridge * A
-        return 0.5 * float((ridge * A * A).sum()) - float(w @ (law * y).sum(axis=1)), slope.ravel()
+        value = 0.5 * float((ridge * A * A).sum()) - float(w @ (law * y).sum(axis=1))
+        return value, solve_triangular(root, slope, lower=True).ravel()
 
     found = minimize(
-        loss, np.zeros(F.shape[1] * y.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 50}
+        loss, np.zeros(len(root) * y.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": STEPS}
     )
-    return np.asarray(found.x).reshape(F.shape[1], -1)
+    return np.asarray(solve_triangular(root, found.x.reshape(len(root), -1), lower=True, trans=1))
 
 
 def doubt_of(
