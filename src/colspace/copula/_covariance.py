@@ -213,7 +213,7 @@ def fit_normal(
 
 
 def inverse(A: Array) -> Array:
-    """Inverses of positive definite matrices, large ones by Cholesky roots."""
+    """Inverses of symmetric matrices, large ones by Cholesky roots where they have such."""
     p = A.shape[-1]
     if p < _BY_ROOTS:
         return np.asarray(np.linalg.inv(A), dtype=np.float64)
@@ -223,8 +223,7 @@ def inverse(A: Array) -> Array:
         if not failed:
             _, failed = dpotri(root, lower=0, overwrite_c=1)
         if failed:
-            msg = "a covariance is not positive definite"
-            raise np.linalg.LinAlgError(msg)
+            return np.asarray(np.linalg.inv(A), dtype=np.float64)
     above = np.triu(np.ones((p, p), dtype=bool), 1)
     return np.where(above, out.transpose(0, 2, 1), out).reshape(A.shape)
 

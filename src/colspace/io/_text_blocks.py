@@ -13,9 +13,7 @@ from typing import Any, BinaryIO
 from .._threads import in_threads
 
 _MOST_THREADS = 4  # more would wait for whoever takes the batches
-_AHEAD = (
-    1 << 27
-)  # bytes of text that may be parsed before they are asked for; as numbers they take less than half
+_AHEAD = 1 << 27  # bytes of text that may be parsed before they are asked for
 _PLAIN = ("utf-8", "ascii", "iso8859-1", "cp1252")  # encodings in which the byte of a line's end is one
 
 
@@ -68,7 +66,7 @@ class TextReader:
         lines = block.read()
         if b'"' in lines:
             return None
-        if not lines.strip(b"\r\n"):
+        if lines.isspace() and not lines.strip(b"\r\n"):  # which copies
             return []
         read = csv.ReadOptions(block_size=len(lines), use_threads=False, **self._read)
         return csv.read_csv(pa.BufferReader(lines), read, self._parse(), self._convert).to_batches()
