@@ -237,6 +237,9 @@ def test_a_table_without_gaps_is_written_as_it_is(files, frame):
     text = run("w.csv", "-o", "f.csv", "--id", "who", "--id", "town", "--intervals").output
     assert "no gaps: wrote the table as it is to f.csv" in text
     assert (files / "f.csv").read_text() == (files / "w.csv").read_text()
+    wrong = run("w.csv", "-o", "g.csv", "-k", "n=cuont", code=2).output
+    assert "--kinds n=cuont is not a kind" in wrong
+    assert not (files / "g.csv").exists()
 
 
 def test_semicolons_and_decimal_commas(files, frame):

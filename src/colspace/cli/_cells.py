@@ -294,6 +294,7 @@ def parse_kinds(given: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
     {'q1': 'ordinal', 'q2': 'ordinal', 'size': ['S', 'M', 'L']}
     """
     from .._blocks import parse_columns
+    from ..copula._kinds import check_kind
 
     kinds: dict[str, Any] = {}
     for text in given:
@@ -307,7 +308,7 @@ def parse_kinds(given: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
             if names[j] in kinds:
                 msg = f"--kinds is given twice for column {names[j]!r}; give it once"
                 raise ValueError(msg)
-            kinds[names[j]] = words if len(words) > 1 else words[0]
+            kinds[names[j]] = words if len(words) > 1 else check_kind(words[0], names[j])
     return kinds
 
 

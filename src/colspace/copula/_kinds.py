@@ -250,7 +250,7 @@ def _check_observed(distinct: Sequence[Distinct], names: Sequence[Hashable]) -> 
 
 def _wanted(given: Any, names: Sequence[Hashable]) -> list[str]:
     if isinstance(given, str):
-        return [_check_kind(given, None)] * len(names)
+        return [check_kind(given, None)] * len(names)
     if not isinstance(given, Mapping):
         msg = f"kinds={given!r} must be 'auto', one of {', '.join(GIVEN)}, or a mapping of columns to those"
         raise TypeError(msg)
@@ -263,11 +263,12 @@ def _wanted(given: Any, names: Sequence[Hashable]) -> list[str]:
             msg = f"kinds names one column twice, as {keys[j]!r} and as {key!r}; name it once"
             raise ValueError(msg)
         keys[j] = key
-        out[j] = "levels" if key in orders else _check_kind(kind, key)
+        out[j] = "levels" if key in orders else check_kind(kind, key)
     return out
 
 
-def _check_kind(kind: Any, key: Any) -> str:
+def check_kind(kind: Any, key: Any) -> str:
+    """The kind, or "auto", if there is such; ``key`` is the column's name."""
     if isinstance(kind, str) and kind in ("auto", *GIVEN):
         return kind
     close = get_close_matches(str(kind), GIVEN, n=1)
