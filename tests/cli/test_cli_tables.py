@@ -85,6 +85,32 @@ def test_tables_are_joined_on_id_and_each_is_a_block(files, omics):
     assert "4 of the 9 columns of the fit are not in the table: 'p0'" in line
 
 
+def test_tables_with_fewer_columns_than_directions_are_a_block_with_another(files, omics):
+    genes, proteins, clinic = (t.set_index("patient") for t in omics)
+    clinic = clinic.assign(age=np.arange(20.0, 135.0) % 47)
+    clinic.to_csv("clinic.csv")
+    asked = [*JOINED[:-3], "--no-check", "-r"]
+    done = run("reduce", *asked, "2", "--out", "e.csv", "--save", "m.skops")
+    assert (
+        "'clinic': fewer columns than --components 2, so blocks are 'genes', 'proteins+clinic'" in done.stderr
+    )
+    X = genes.join(proteins).join(clinic[["age"]]).loc[clinic.index]
+    blocks = {"genes": list(genes), "proteins+clinic": [*proteins, "age"]}
+    model = JointReduction(2, blocks=blocks, random_state=0).fit(X, clinic["outcome"])
+    assert_allclose(read_table("e.csv").iloc[:, 1:5], model.transform(X), rtol=1e-7, atol=1e-10)
+    assert load("m.skops").blocks == blocks
+    assert "so all columns are one block" in run("reduce", *asked, "6").stderr
+    assert "fewer columns" not in run("reduce", *asked, "1").stderr
+    given = ["2", "--block", "clinic=age", "--block", "genes=g*", "--drop-rest"]
+    for options, line in (
+        (["11"], "11 is more than the 10 columns of X"),
+        (given, "columns of block 'clinic'"),
+    ):
+        done = CliRunner().invoke(colspace, ["reduce", *asked, *options])
+        assert done.exit_code == 2
+        assert line in done.stderr
+
+
 def test_columns_of_the_same_name_get_the_name_of_their_table(files, omics):
     genes, proteins, _ = omics
     proteins.rename(columns={"p1": "g1"}).to_csv("proteins.csv", index=False)

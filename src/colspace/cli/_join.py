@@ -58,6 +58,26 @@ class Joined:
         return ", ".join(Path(t.path).name for t in self.tables)
 
 
+def wide_blocks(blocks: Mapping[str, list[str]], least: int) -> dict[str, list[str]]:
+    """Blocks of at least so many columns: one with fewer is a part of the smallest other; nothing if all are one.
+
+    Examples
+    --------
+    >>> from colspace.cli._join import wide_blocks
+    >>> wide_blocks({"genes": ["a", "b", "c"], "clinic": ["age"], "diet": ["e", "f"]}, 2)
+    {'genes': ['a', 'b', 'c'], 'diet+clinic': ['e', 'f', 'age']}
+    """
+    found = dict(blocks)
+    while len(found) > 1:
+        small, other = sorted(found, key=lambda name: len(found[name]))[:2]
+        if len(found[small]) >= least:
+            return found
+        columns = found.pop(small)
+        found[other] = found[other] + columns
+        found = {f"{name}+{small}" if name == other else name: own for name, own in found.items()}
+    return {}
+
+
 def join_tables(
     paths: Sequence[str],
     ids: Sequence[str],

@@ -73,7 +73,7 @@ class Task:
         for text in told:
             note(text)
         if hasattr(estimator, "blocks"):
-            self._set_blocks(estimator, joined.blocks(choice.features), choice.features, parts.words)
+            told += self._set_blocks(estimator, joined.blocks(choice.features), choice.features, parts.words)
         with warnings_on_stderr("Warning") as notes, step("fitting"):
             if every.X.isna().any(axis=None):
                 model, parts = fit_filled(estimator, parts, seed)
@@ -90,19 +90,28 @@ class Task:
         tables: dict[str, list[str]],
         features: list[str],
         words: Mapping[str, list[str]],
-    ) -> None:
-        """Blocks as they are asked for, or the tables, by names of columns where some were words."""
+    ) -> list[str]:
+        """Blocks as they are asked for, or the tables, by names of columns where some were words; what to say of them."""
         from .._blocks import parse_blocks
+        from ._join import wide_blocks
 
         blocks = tables
         if self.blocks:
             if not words:
-                return
+                return []
             parsed = parse_blocks(self.blocks, len(features), features)
             columns = zip(parsed.names, parsed.columns, strict=True)
             blocks = {name: [features[i] for i in own] for name, own in columns}
         named = {name: [new for c in own for new in words.get(c, [c])] for name, own in blocks.items()}
+        r, told = estimator.n_components, []
+        if not self.blocks and isinstance(r, int) and any(len(own) < r for own in named.values()):
+            small = [repr(name) for name, own in named.items() if len(own) < r]
+            named = wide_blocks(named, r)
+            made = f"blocks are {', '.join(map(repr, named))}" if named else "all columns are one block"
+            told.append(f"{', '.join(small)}: fewer columns than --components {r}, so {made}")
+            note(told[0])
         estimator.set_params(blocks=named or None)
+        return told
 
     def _choose(self, names: Sequence[str]) -> Choice:
         from ._table import choose_columns
