@@ -99,6 +99,7 @@ def test_tables_with_fewer_columns_than_directions_are_a_block_with_another(file
     model = JointReduction(2, blocks=blocks, random_state=0).fit(X, clinic["outcome"])
     assert_allclose(read_table("e.csv").iloc[:, 1:5], model.transform(X), rtol=1e-7, atol=1e-10)
     assert load("m.skops").blocks == blocks
+    assert "so blocks are 'genes', 'proteins+clinic'" in run("reduce", *asked, "5").stderr  # of five each
     assert "so all columns are one block" in run("reduce", *asked, "6").stderr
     assert "fewer columns" not in run("reduce", *asked, "1").stderr
     given = ["2", "--block", "clinic=age", "--block", "genes=g*", "--drop-rest"]

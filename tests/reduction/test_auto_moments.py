@@ -302,6 +302,17 @@ def test_parts_say_what_speaks():
     assert set(linear.ridge_) == {"x"}
 
 
+def test_parts_of_copies_of_a_response_are_those_of_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 6))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.standard_normal(600)
+    one, two = (JointReduction(2, n_groups=None).fit(X, Y).parts_ for Y in (y, np.column_stack([y, y])))
+    assert min(one.values()) > 0.2
+    assert two["linear"] == pytest.approx(one["linear"], rel=1e-9)
+    assert two["gradients"] == pytest.approx(one["gradients"], rel=1e-9)
+    assert two["moments"] == pytest.approx(one["moments"], rel=0.05)  # its folds see the rows of y
+
+
 @pytest.mark.filterwarnings("ignore::colspace.HeavyTailWarning")
 def test_third_moments_of_skewed_columns_do_not_pass_for_curvature():
     rng = np.random.default_rng(1)
