@@ -133,8 +133,8 @@ def block_code(blocks: Any, names: Sequence[str]) -> str:
     Examples
     --------
     >>> from colspace.report._shared import block_code
-    >>> block_code({"a": ["p", "q", "r"], "b": ["u", "s"]}, ["p", "q", "r", "s", "t", "u"])
-    "{'a': 'p:r', 'b': ['u', 's']}"
+    >>> block_code({"a": ["p", "q", "r"], "b": ["s", "t", "v"]}, ["p", "q", "r", "s", "t", "u", "v"])
+    "{'a': 'p:r', 'b': ['s', 't', 'v']}"
     """
     if not isinstance(blocks, Mapping):
         return _code(blocks)
