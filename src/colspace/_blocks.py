@@ -8,10 +8,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 _DROP = "drop"
 
@@ -303,6 +301,9 @@ def stack_blocks(tables: Any, names: Sequence[str] | None = None) -> tuple[Any, 
 
 
 def _side_by_side(tables: list[Any], names: list[str]) -> Any:
+    import narwhals.stable.v2 as nw  # where a command begins to read, nothing of it is needed
+    from scipy import sparse
+
     frames = [nw.from_native(t, pass_through=True) for t in tables]
     if any(isinstance(f, nw.DataFrame) for f in frames):
         if len({type(t) for t in tables}) > 1:

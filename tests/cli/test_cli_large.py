@@ -333,10 +333,10 @@ def test_the_sample_is_of_the_smallest_random_numbers(monkeypatch, sizes):
     for size in sizes:
         rows = np.arange(sample.rows, sample.rows + size)
         drawn.append(np.random.default_rng((3, sample.rows)).random(size))
-        sample.add(pd.DataFrame({"a": 1.0 * rows}), pd.DataFrame({"y": -1.0 * rows}))
+        sample.add(1.0 * rows[:, None], pd.DataFrame({"y": -1.0 * rows}))
     expected = np.sort(np.argsort(np.concatenate(drawn))[:10])
-    taken = sample.taken()
-    assert taken.index.tolist() == taken["a"].tolist() == (-taken["y"]).tolist() == expected.tolist()
+    places, X, y = sample.taken()
+    assert places.tolist() == X[:, 0].tolist() == (-y["y"]).tolist() == expected.tolist()
     assert sample.rows == sum(sizes)
 
 

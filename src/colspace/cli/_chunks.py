@@ -35,32 +35,32 @@ class _Sample:
 
     seed: int
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    parts: list[Any] = field(default_factory=list)
+    parts: list[tuple[Any, Any, Any]] = field(default_factory=list)  # places, features, responses
     rows: int = 0
+    bound: float = 1.0
 
-    def add(self, X: Any, y: Any) -> None:
-        import pandas as pd
-
+    def add(self, X: NDArray[np.float64], y: Any) -> None:
         drawn = np.random.default_rng((self.seed, self.rows)).random(len(X))
-        bound = np.partition(self.keys, MOST_ROWS - 1)[MOST_ROWS - 1] if len(self.keys) >= MOST_ROWS else 1.0
-        near = np.flatnonzero(drawn < bound)
-        if len(near):
-            self.parts.append(pd.concat([X.iloc[near], y.iloc[near]], axis=1).set_axis(self.rows + near))
-            self.keys = np.concatenate([self.keys, drawn[near]])
+        near = np.flatnonzero(drawn < self.bound)
+        self.parts.append((self.rows + near, X[near], y.iloc[near]))
+        self.keys = np.concatenate([self.keys, drawn[near]])
         self.rows += len(X)
         if len(self.keys) > 2 * MOST_ROWS:
             self.taken()
 
-    def taken(self) -> Any:
-        """The rows of the sample so far, in the order of the table; others are forgotten."""
+    def taken(self) -> tuple[Any, Any, Any]:
+        """Places, features and responses of the sample so far, in the order of the table; others are forgotten."""
         import pandas as pd
 
-        whole = pd.concat(self.parts)
+        places, X, y = zip(*self.parts, strict=True)
+        found = np.concatenate(places), np.concatenate(X), pd.concat(y)
         if len(self.keys) > MOST_ROWS:
             kept = np.sort(np.argpartition(self.keys, MOST_ROWS)[:MOST_ROWS])
-            self.keys, whole = self.keys[kept], whole.iloc[kept]
-        self.parts = [whole]
-        return whole
+            self.keys = self.keys[kept]
+            self.bound = float(self.keys.max())
+            found = found[0][kept], found[1][kept], found[2].iloc[kept]
+        self.parts = [found]
+        return found
 
 
 class GapsError(Exception):
@@ -152,7 +152,8 @@ class Streamed:
             advance(-rows.read)
             estimator._forget_stream()
         rows = _Read(_Sample(self.seed), _Gaps(self.choice, taken=True))
-        model = adopted(holey(estimator, self.seed).fit(self._pairs(rows, advance)), estimator)
+        pairs = ((self._frame(X), y) for X, y in self._pairs(rows, advance))
+        model = adopted(holey(estimator, self.seed).fit(pairs), estimator)
         parts = self._parts(rows)
         counts = rows.gaps.missing
         told = gaps_told(int(counts.sum()), int(np.count_nonzero(counts)), rows.sample.rows)
@@ -160,13 +161,17 @@ class Streamed:
 
     def _fit_plain(self, estimator: Any, pairs: Iterator[tuple[Any, Any]]) -> tuple[Any, Any] | None:
         """Fit on rows without gaps; features and responses, where they are kept."""
+        from .._validation import check_table
         from ..reduction._joint_options import check_options
-        from ..reduction._spool import kept_rows
+        from ..reduction._spool import spool
+
+        def checked(X: NDArray[np.float64], first: bool) -> Any:
+            return check_table(estimator, self._frame(X), reset=True) if first else X  # finite, as was seen
 
         if passes_again(estimator):
             estimator._validate_params()
             check_options(estimator)
-            rows = kept_rows(estimator, pairs)
+            rows = spool(pairs, checked)
             give_back()
             estimator._fit_table(*rows)
             give_back()
@@ -174,16 +179,21 @@ class Streamed:
         if self.worded or estimator.response == "labels":
             classes = self._classes()
             for X, y in pairs:
-                estimator.partial_fit(X, y, classes=classes)
+                estimator.partial_fit(self._frame(X), y, classes=classes)
         else:
-            estimator.fit(pairs)
+            estimator.fit((self._frame(X), y) for X, y in pairs)
         return None
 
     def _parts(self, rows: _Read) -> Parts:
-        frame = rows.sample.taken()
-        responses = frame[self.choice.responses]
+        places, X, responses = rows.sample.taken()
+        frame, responses = self._frame(X).set_axis(places), responses.set_axis(places)
         y = responses.iloc[:, 0] if len(self.choice.responses) == 1 else responses
-        return Parts(frame[self.choice.features], y, frame[[]], responses, rows=rows.sample.rows)
+        return Parts(frame, y, frame[[]], responses, rows=rows.sample.rows)
+
+    def _frame(self, X: NDArray[np.float64]) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(X, columns=self.choice.features, copy=False)
 
     def _classes(self) -> list[Any]:
         """All labels, from a pass over the response."""
@@ -194,8 +204,6 @@ class Streamed:
 
     def _pairs(self, rows: _Read, advance: Callable[[int], None]) -> Iterator[tuple[Any, Any]]:
         """Features and responses of the rows of every chunk that have a response; refuses when all that is wrong is counted."""
-        import pandas as pd
-
         gaps = rows.gaps
         if not self.begun:
             self.begin()
@@ -214,10 +222,9 @@ class Streamed:
                 rows.infinite = rows.infinite + np.isinf(y.to_numpy()).sum(axis=0)
             if refused or np.any(rows.infinite):
                 continue  # count the rest
-            frame = pd.DataFrame(X, columns=self.choice.features, copy=False)
-            rows.sample.add(frame, y)
-            if len(frame):
-                yield frame, (y.iloc[:, 0] if y.shape[1] == 1 else y)
+            rows.sample.add(X, y)
+            if len(X):
+                yield X, (y.iloc[:, 0] if y.shape[1] == 1 else y)
         if np.any(rows.infinite):
             found = {name: int(n) for name, n in zip(self.choice.responses, rows.infinite, strict=True) if n}
             raise ValueError(gaps_found("infinite", found, "in the response", LEAVE_ROWS))
@@ -290,8 +297,7 @@ class Streamed:
             X, y = numbers(table, choice.features, self.stream.marks), self._responses(table)
             if gaps.refused(X):
                 continue
-            frame = pd.DataFrame(X, columns=choice.features, copy=False)
-            Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)
+            Z = pd.DataFrame(np.asarray(estimator.transform(self._frame(X))), columns=names)
             yield pd.concat([table.select(choice.ids).to_pandas(), Z, y], axis=1)
         gaps.refuse()
 
@@ -306,8 +312,7 @@ class Streamed:
             some = slice(first, first + len(ids))
             first = some.stop
             advance(len(ids))
-            frame = pd.DataFrame(X[some], columns=choice.features, copy=False)
-            Z = pd.DataFrame(np.asarray(estimator.transform(frame)), columns=names)
+            Z = pd.DataFrame(np.asarray(estimator.transform(self._frame(X[some]))), columns=names)
             responses = pd.DataFrame(y[some].reshape(len(ids), -1), columns=choice.responses)
             yield pd.concat([ids, Z, responses], axis=1)
 

@@ -27,10 +27,9 @@ def _taken_as(estimator: Any, y: Any) -> str:
 
 def report_of(estimator: Any, parts: Parts, test: Any) -> dict[str, Any]:
     """The result as plain numbers."""
-    from ..displays._compute import deviations
     from ..reduction._loadings import block_loadings, largest
 
-    raw, scaled = block_loadings(estimator), block_loadings(estimator, deviations(estimator))
+    raw, scaled = block_loadings(estimator), block_loadings(estimator, getattr(estimator, "scale_", None))
     found: dict[str, Any] = {"rows": parts.n_rows, "responses": list(parts.responses)}
     found |= {"response_taken_as": _taken_as(estimator, parts.y)}
     found |= {"n_components": int(estimator.n_components_), "blocks": {}}
