@@ -136,3 +136,91 @@ def test_columns_of_words_that_new_rows_lack_are_told_by_their_name():
         match_columns(["age", "Town", "x1"], wanted, 4)
     with pytest.raises(ValueError, match=r"table: 'x1'$"):
         match_columns(["town", "town=Oslo", "town=Rome", "age", "x2"], [*wanted, "x2"], 5)
+
+
+@pytest.fixture
+def dated(tmp_path, monkeypatch):
+    """Dates that tell the response, in every tenth row none."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    table["seen"] = np.datetime64("2021-03-01") + rng.integers(0, 900, 200)
+    table["site"] = rng.choice(["north", "south"], 200)
+    days = (table["seen"].to_numpy() - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    table["y"] = days / 200 + table["a"] + 0.1 * rng.normal(size=200)
+    return table, table[list("abc")].assign(
+        **{"seen=days since 1970": days}, **{"site=south": (table["site"] == "south").astype(float)}
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "minutes", "timestamp", "date32", "zone"])
+def test_dates_are_days_in_every_way_that_they_are_written(dated, kind):
+    table, X = dated
+    seen = table["seen"]
+    name = "t.csv" if kind in ("csv", "minutes") else "t.parquet"
+    made = {
+        "csv": seen.dt.strftime("%Y-%m-%d"),
+        "minutes": (seen + pd.Timedelta(hours=6)).dt.strftime("%Y-%m-%dT%H:%M"),
+        "timestamp": seen,
+        "date32": seen.dt.date,
+        "zone": seen.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"),
+    }[kind]
+    X = X.assign(**{"seen=days since 1970": X["seen=days since 1970"] + 0.25 * (kind == "minutes")})
+    table = table.assign(seen=made)
+    save = table[:150].to_csv if name == "t.csv" else table[:150].to_parquet
+    save(name, index=False)
+    done = run("reduce", name, "-y", "y", "-r", 1, "--no-check", "--save", "m.skops", "-o", "e.csv")
+    assert (
+        "are indicators of their levels: 'site' (site=south); columns of dates are days since 1970: 'seen'"
+        in " ".join(done.stderr.split())
+    )
+    model = JointReduction(1, random_state=0).fit(X[:150], table["y"][:150])
+    assert list(load("m.skops").feature_names_in_) == list(X)
+    assert_allclose(pd.read_csv("e.csv").iloc[:, 0], model.transform(X[:150])[:, 0], rtol=1e-8, atol=1e-10)
+    save = table[150:].to_csv if name == "t.csv" else table[150:].to_parquet
+    save(name, index=False)
+    assert run("apply", "m.skops", name, "-o", "f.csv").stderr == ""
+    assert_allclose(pd.read_csv("f.csv").iloc[:, 0], model.transform(X[150:])[:, 0], rtol=1e-8, atol=1e-10)
+
+
+def test_dates_with_gaps_in_the_page_and_in_large_tables(dated, monkeypatch):
+    table, _ = dated
+    table = table.assign(seen=table["seen"].where(table.index % 10 > 0))
+    table.to_csv("t.csv", index=False)
+    told = {}
+    monkeypatch.setattr("colspace.report._reduction.reduction_report", lambda *_, **k: told.update(k) or "")
+    monkeypatch.setattr("colspace.report.write_report", lambda *_: None)
+    command = ("reduce", "t.csv", "-y", "y", "--no-check", "-o")
+    assert "20 gaps in 1 column are filled" in run(*command, "e.csv", "--report", "p.html").stderr
+    names = {}
+    exec(told["python"], names)  # noqa: S102
+    found = pd.read_csv("e.csv").iloc[:, :2]
+    assert_allclose(names["embedding"], found, rtol=1e-6, atol=1e-8)
+    monkeypatch.setattr("colspace.io._stream.LARGE", 1000)
+    run(*command, "l.csv")
+    assert_allclose(pd.read_csv("l.csv").iloc[:, :2], found, rtol=1e-9, atol=1e-12)
+
+
+def test_dates_that_are_none(dated):
+    """In the fit such a column is text, as ever; in new rows the cell is told."""
+    table, _ = dated
+    table.to_csv("t.csv", index=False)
+    run("reduce", "t.csv", "-y", "y", "--no-check", "--save", "m.skops", "-o", "e.csv")
+    for cell in ("31.12.2024", "2024-02-30"):
+        odd = table.assign(seen=table["seen"].astype(str).where(table.index != 7, cell))
+        odd.to_csv("odd.csv", index=False)
+        assert f"'seen' (e.g. '{odd['seen'][0]}')" in run("reduce", "odd.csv", "-y", "y", code=2).stderr
+        told = run("apply", "m.skops", "odd.csv", "-o", "f.csv", code=2).stderr
+        assert f"'seen' held dates in the fit, and now {cell!r}; write all as in 2024-01-31" in told
+    table.assign(seen=None).to_csv("odd.csv", index=False)
+    assert "missing values in X" in run("apply", "m.skops", "odd.csv", "-o", "f.csv", code=2).stderr
+    table.drop(columns="seen").to_csv("odd.csv", index=False)
+    assert "'seen' as dates" in run("apply", "m.skops", "odd.csv", "-o", "f.csv", code=2).stderr
+
+
+def test_look_proposes_dates_and_no_durations(dated):
+    table, _ = dated
+    table.assign(stay=pd.to_timedelta(table.index, unit="h")).to_parquet("t.parquet")
+    advice = json.loads(run("look", "t.parquet", "--json", "-").stdout)["advice"][0]["command"]
+    assert advice == "colspace reduce t.parquet --response y --drop stay"
+    run(*advice.split()[1:], "--no-check")

@@ -1,14 +1,20 @@
-"""Columns of words as indicators of their levels, whose names say all that it takes to make them again."""
+"""Columns of words as indicators of their levels, those of dates as days: their names say all that it takes to make them again."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
+from ..io._text import ISO_DATE
+
 #: Levels that a column of words may have; beyond, it is names or text.
 MOST_LEVELS = 20
+#: What stands for the level in the name of a column of dates.
+DAYS = "days since 1970"
 
 
 def levels_of(column: Any) -> list[str]:
@@ -37,8 +43,38 @@ def levels_of(column: Any) -> list[str]:
     return sorted(levels) if pd.to_numeric(pd.Series(levels), errors="coerce").isna().all() else []
 
 
+def days_of(column: Any) -> Any:
+    """Dates and times, also text as in 2024-01-31, as days since 1970; None where other cells, or none, are there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.cli._levels import days_of
+    >>> days_of(pd.Series(["1970-01-02", None, "1970-01-03 12:00"])).tolist()
+    [1.0, nan, 2.5]
+    >>> days_of(pd.Series(["1970-01-02", "soon"])) is days_of(pd.Series([3.0])) is None
+    True
+    """
+    import pandas as pd
+
+    column = pd.Series(column)
+    seen = column.dropna()
+    if seen.empty or pd.api.types.is_numeric_dtype(column.dtype):
+        return None
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        cells = seen.unique().tolist()
+        if not all(isinstance(cell, str | date) and re.fullmatch(ISO_DATE, str(cell)) for cell in cells):
+            return None
+    dates = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
+    if dates.isna().sum() > column.isna().sum():
+        return None  # as 2024-02-30
+    return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+
+
 def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
     """The table with ``name=level`` for every level of a column of words (of two, the second), and their names by column.
+
+    A column of dates becomes ``name=days since 1970``.
 
     Examples
     --------
@@ -53,7 +89,7 @@ def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
     parts: dict[str, Any] = {}
     words: dict[str, list[str]] = {}
     for name in frame.columns:
-        levels = levels_of(frame[name])
+        levels = [DAYS] if days_of(frame[name]) is not None else levels_of(frame[name])
         made = {f"{name}={level}": level for level in (levels[1:] if len(levels) == 2 else levels)}
         if not made or any(new in frame.columns for new in made):
             parts[name] = frame[name]
@@ -64,18 +100,32 @@ def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
 
 
 def words_note(words: Mapping[str, Sequence[str]]) -> str:
-    """What is done to columns of words, empty where there are none.
+    """What is done to columns of words and dates, empty where there are none.
 
     Examples
     --------
     >>> from colspace.cli._levels import words_note
     >>> words_note({"us": ["us=yes"], "town": ["town=A", "town=B", "town=C"]})
     "columns of words are indicators of their levels: 'us' (us=yes), 'town' (3 levels)"
+    >>> words_note({"seen": ["seen=days since 1970"]})
+    "columns of dates are days since 1970: 'seen'"
     """
-    if not words:
-        return ""
-    shown = [f"{name!r} ({own[0] if len(own) == 1 else f'{len(own)} levels'})" for name, own in words.items()]
-    return f"columns of words are indicators of their levels: {', '.join(shown)}"
+    dates = dates_among(words)
+    levels = [
+        f"{name!r} ({own[0] if len(own) == 1 else f'{len(own)} levels'})"
+        for name, own in words.items()
+        if name not in dates
+    ]
+    notes = {
+        "columns of words are indicators of their levels": levels,
+        f"columns of dates are {DAYS}": list(map(repr, dates)),
+    }
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in notes.items() if names)
+
+
+def dates_among(words: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns of dates among those that ``with_indicators`` has made numbers of."""
+    return [name for name, own in words.items() if list(own) == [f"{name}={DAYS}"]]
 
 
 def indicators_among(wanted: Sequence[str], there: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -107,6 +157,8 @@ def indicators_of(frame: Any, wanted: Sequence[str]) -> Any:
     }
     for column in dict.fromkeys(found[name][0] for name in made):
         known = {level for name, (own, level) in found.items() if own == column}
+        if known == {DAYS}:
+            continue
         new = [str(v) for v in frame[column].dropna().unique() if v not in known]
         if new and len(known) > 1:
             warnings.warn(
@@ -123,17 +175,18 @@ def indicators_of(frame: Any, wanted: Sequence[str]) -> Any:
 
 
 def lacking(name: str, free: Sequence[str]) -> str:
-    """A column that a table lacks, with the nearest of its columns that are none of the fit; of an indicator the column of words.
+    """A column that a table lacks, with the nearest of its columns that are none of the fit; of an indicator the column of words or dates.
 
     Examples
     --------
     >>> from colspace.cli._levels import lacking
-    >>> lacking("outcome", ["outcom"]), lacking("town=Oslo", [])
-    ("'outcome' (is it 'outcom'?)", "'town' or its indicators")
+    >>> lacking("outcome", ["outcom"]), lacking("town=Oslo", []), lacking("seen=days since 1970", [])
+    ("'outcome' (is it 'outcom'?)", "'town' or its indicators", "'seen' as dates")
     """
-    own, is_indicator, _ = name.partition("=")
+    own, is_indicator, level = name.partition("=")
     near = get_close_matches(own, free, 1)
-    shown = f"{own!r} or its indicators" if is_indicator and own else repr(name)
+    made = "as dates" if level == DAYS else "or its indicators"
+    shown = f"{own!r} {made}" if is_indicator and own else repr(name)
     return shown + (f" (is it {near[0]!r}?)" if near else "")
 
 
@@ -143,4 +196,11 @@ def unlike(there: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def _indicator(column: Any, level: str) -> Any:
-    return (column == level).astype(float).where(column.notna())
+    if level != DAYS:
+        return (column == level).astype(float).where(column.notna())
+    days = days_of(column)
+    if days is None and column.notna().any():
+        odd = next(cell for cell in column.dropna() if days_of([cell]) is None)
+        msg = f"{column.name!r} held dates in the fit, and now {str(odd)!r}; write all as in 2024-01-31"
+        raise ValueError(msg)
+    return column.astype(float) if days is None else days

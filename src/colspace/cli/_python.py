@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
+from ._levels import DAYS, dates_among
+
 if TYPE_CHECKING:
     from ._join import Joined
     from ._table import Parts
@@ -21,16 +23,15 @@ def reduce_code(model: Any, joined: Joined, ids: Sequence[str], parts: Parts) ->
     holey = takes_gaps(model)
     estimator = model.reducer if holey else model
     table, y, features = _table_code(joined, ids), parts.y, list(parts.X)
-    used = {*features, *_names(y)}
+    used = {*features, *_names(y), *parts.words}
     others = [name for name in joined.frame.columns if name not in used] if table else []
     if not table or max(len(others), len(parts.words)) > _MOST:
         return ""
     call, blocks = call_of(estimator, blocks="blocks"), ""
     if getattr(estimator, "blocks", None) is not None:
-        made = [column for columns in dict(parts.words).values() for column in columns]
-        order = [*(name for name in joined.frame.columns if name in parts.X), *made]
-        blocks = f"blocks = {block_code(estimator.blocks, order)}\n"
+        blocks = f"blocks = {block_code(estimator.blocks, features)}\n"
     names = type(estimator).__name__
+    pandas = "import pandas as pd\n" if dates_among(parts.words) else ""
     if holey:
         names = f"CopulaImputer, HoleyReduction, {names}"
         call = call_of(model, reducer=call)
@@ -38,22 +39,34 @@ def reduce_code(model: Any, joined: Joined, ids: Sequence[str], parts: Parts) ->
     if len(parts.X) < len(joined.frame):
         table += f"table = table.dropna(subset={_names(y)!r})\n"
     return (
-        f"from colspace import {names}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
+        f"{pandas}from colspace import {names}\nfrom colspace.io import read_table\n\n{table}{_words_code(parts)}"
         f"y = table[{response}]\nX = table.drop(columns={[*others, *_names(y)]!r})\n{blocks}model = {call}\n"
         "embedding = model.fit(X, y).transform(X)\nprint(model.summary())"
     )
 
 
 def _words_code(parts: Parts) -> str:
-    """Lines that make the indicators of columns of words."""
+    """Lines that put the indicators of columns of words, and days of dates, in their place."""
     if not parts.words:
         return ""
     words = pformat(dict(parts.words), width=100, compact=True, sort_dicts=False)
-    return (
-        f"words = {words}\ntable = table.copy()\nfor name, columns in words.items():\n    for column in columns:\n"
-        '        is_level = table[name] == column.removeprefix(f"{name}=")\n'
-        "        table[column] = is_level.astype(float).where(table[name].notna())\n"
-    )
+    dates = dates_among(parts.words)
+    lines = [
+        f"words = {words}\norder = [new for name in table for new in words.get(name, [name])]\ntable = table.copy()\n"
+    ]
+    if len(dates) < len(parts.words):
+        lines.append(
+            "for name, columns in words.items():\n    for column in columns:\n"
+            '        is_level = table[name] == column.removeprefix(f"{name}=")\n'
+            "        table[column] = is_level.astype(float).where(table[name].notna())\n"
+        )
+    if dates:
+        lines.append(f"for name in {dates!r}:\n    table[words[name][0]] = {_days_code('table[name]')}\n")
+    return "".join([*lines, "table = table[order]\n"])
+
+
+def _days_code(column: str) -> str:
+    return f'(pd.to_datetime({column}, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)'
 
 
 def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], X: Any) -> str:
@@ -120,7 +133,10 @@ def model_code(
     text = f", text={list(ids)!r}" if others else ""
     rows = f"rows = read_table({first!r}{text})\n"
     rows += "".join(f"rows = rows.merge(read_table({other!r}{text}), on={list(ids)!r})\n" for other in others)
-    if any("=" in name for name in columns):
+    made = [name.removesuffix(f"={DAYS}") for name in columns if name.endswith(f"={DAYS}")]
+    if made:
+        rows += f'for name in {made!r}:\n    rows[f"{{name}}={DAYS}"] = {_days_code("rows[name]")}\n'
+    if sum("=" in name for name in columns) > len(made):
         rows += (
             'for name in model.feature_names_in_:\n    word, _, level = name.partition("=")\n    if name not in rows and word in rows:\n'
             "        rows[name] = (rows[word] == level).astype(float).where(rows[word].notna())\n"
@@ -134,7 +150,7 @@ def model_code(
         "classifier": "labels, chances = model.predict(rows), model.predict_proba(rows)",
         "regressor": "numbers = model.predict(rows)",
     }
-    pandas = "import pandas as pd\n" if dates else ""
+    pandas = "import pandas as pd\n" if dates or made else ""
     return f"{pandas}from colspace import load\nfrom colspace.io import read_table\n\nmodel = load({model!r})\n{rows}{last[kind]}"
 
 

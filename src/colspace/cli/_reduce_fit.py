@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._gaps import fit_filled, gaps_note, refuse_empty
-from ._levels import levels_of, words_note
+from ._levels import days_of, levels_of, words_note
 from ._say import note, step
 from ._words import warnings_on_stderr
 
@@ -136,14 +136,15 @@ class Task:
         return None if stream is None or self._has_words(stream) else stream
 
     def _has_words(self, stream: Any) -> bool:
-        """Whether columns to be reduced are words, by the first rows that have them: such a table is read at once."""
+        """Whether columns to be reduced are words or dates, by the first rows that have them: such a table is read at once."""
         from ..io._stream import words
 
         names = [name for name in self._choose(list(stream.names)).features if name not in stream.numeric]
         return any(
-            levels_of(words(rows.column(name), stream.marks).dropna()[:_FIRST])
+            levels_of(cells) or days_of(cells) is not None
             for rows in (stream.start(names) if names else ())
             for name in names
+            for cells in [words(rows.column(name), stream.marks).dropna()[:_FIRST]]
         )
 
     def _fit_stream(

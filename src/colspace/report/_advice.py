@@ -119,7 +119,7 @@ def _numeric(table: Profile) -> list[str]:
 
 
 def _taken(table: Profile) -> list[str]:
-    """Columns that a reduction takes: numbers, and words of few levels."""
+    """Columns that a reduction takes: numbers, dates, and words of few levels."""
     words = _worded(table)
     levels = {
         c.name
@@ -128,8 +128,8 @@ def _taken(table: Profile) -> list[str]:
         and c.kind in ("levels", "yes/no", "words")
         and 2 <= c.distinct <= min(FEW, (table.rows - c.gaps) // 2)
     }
-    numeric = set(_numeric(table))
-    return [c.name for c in table.columns if c.name in numeric | levels]
+    dates = {c.name for c in table.columns if c.kind == "date" and re.match(r"\d{4}-\d\d-\d\d", c.example)}
+    return [c.name for c in table.columns if c.name in {*_numeric(table), *levels, *dates}]
 
 
 def _reduce_advice(table: Profile, response: Column) -> list[Advice]:
