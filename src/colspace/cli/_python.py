@@ -66,7 +66,8 @@ def _words_code(parts: Parts) -> str:
 
 
 def _days_code(column: str) -> str:
-    return f'(pd.to_datetime({column}, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)'
+    dates = f'pd.to_datetime({column}, format="ISO8601", utc=True)'
+    return f'({dates} - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds() / 86400'
 
 
 def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], X: Any) -> str:
@@ -135,7 +136,10 @@ def model_code(
     rows += "".join(f"rows = rows.merge(read_table({other!r}{text}), on={list(ids)!r})\n" for other in others)
     made = [name.removesuffix(f"={DAYS}") for name in columns if name.endswith(f"={DAYS}")]
     if made:
-        rows += f'for name in {made!r}:\n    rows[f"{{name}}={DAYS}"] = {_days_code("rows[name]")}\n'
+        rows += (
+            f'for name in {made!r}:\n    if f"{{name}}={DAYS}" not in rows:\n'
+            f'        rows[f"{{name}}={DAYS}"] = {_days_code("rows[name]")}\n'
+        )
     if sum("=" in name for name in columns) > len(made):
         rows += (
             'for name in model.feature_names_in_:\n    word, _, level = name.partition("=")\n    if name not in rows and word in rows:\n'
