@@ -87,8 +87,21 @@ def test_dates_with_and_without_times_in_one_column(dated, pages):
     model = JointReduction(2, random_state=0).fit(X, table["y"])
     assert_allclose(embedded("e.csv"), model.transform(X), rtol=1e-7, atol=1e-9)
     assert_allclose(by_the_page(pages), embedded("e.csv"), rtol=1e-7, atol=1e-9)
+    assert "level" not in pages["python"]
     run("report", "m.skops", "t.csv", "--out", "q.html")
     assert_allclose(by_the_page(pages), embedded("e.csv"), rtol=1e-7, atol=1e-9)
+    assert "level" not in pages["python"]
+
+
+def test_the_page_names_blocks_in_the_order_of_the_table(dated, pages):
+    """Dates and words stand between numbers whose names are in no order."""
+    table, _ = dated
+    table["site"] = np.where(table["b"] > 0, "north", "south")
+    table[["c", "seen", "b", "site", "a", "y"]].to_csv("t.csv", index=False)
+    blocks = ("-b", "one=c:b", "-b", "two=site:a")
+    run("reduce", "t.csv", "-y", "y", "-r", 1, *blocks, "--no-check", "-o", "e.csv", "--report", "p.html")
+    found = pd.read_csv("e.csv")[["one__0", "two__0"]]
+    assert_allclose(by_the_page(pages), found, rtol=1e-7, atol=1e-9)
 
 
 def test_the_page_of_a_model_beside_words_and_of_columns_that_are_days_already(dated, pages):
@@ -121,6 +134,8 @@ def test_two_tables_with_dates_of_one_name(dated, pages):
     assert_allclose(*both, rtol=1e-9, atol=1e-12)
     run("report", "m.skops", *tables, "--out", "q.html")
     assert pages["python"] == ""
+    run("report", "m.skops", "--out", "q.html")
+    assert "rows = read_table('new.csv')" in pages["python"]
 
 
 def test_new_rows_without_any_date(dated):
@@ -142,6 +157,21 @@ def test_new_rows_without_any_date(dated):
         assert_allclose(embedded("f.csv"), embedded("e.csv"), rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_large_tables_that_begin_with_gaps(dated, monkeypatch, name):
+    """More of them than rows are looked at."""
+    table, _ = dated
+    table = table.assign(seen=table["seen"].where(table.index > 40))
+    (table.to_csv if name == "t.csv" else table.to_parquet)(name, index=False)
+    run("reduce", name, "-y", "y", "--no-check", "-o", "e.csv")
+    monkeypatch.setattr("colspace.io._stream.LARGE", 1000)
+    monkeypatch.setattr("colspace.cli._reduce_fit._FIRST", 5)
+    assert (
+        "41 gaps in 1 column are filled" in run("reduce", name, "-y", "y", "--no-check", "-o", "l.csv").stderr
+    )
+    assert_allclose(embedded("l.csv"), embedded("e.csv"), rtol=1e-9, atol=1e-12)
+
+
 def test_dates_of_a_column_with_a_sign_in_its_name(dated):
     """They are not taken for a level of the column that its name begins with."""
     table, _ = dated
@@ -160,6 +190,16 @@ def test_dates_of_a_column_with_a_sign_in_its_name(dated):
     assert unlike(["a=b", "a", "town"], wanted) == ["a"]
 
 
+def test_a_column_that_is_called_as_the_days_would_be_stays(dated):
+    table, days = dated
+    table.assign(**{DAYS: -days}).to_csv("t.csv", index=False)
+    told = run("reduce", "t.csv", "-y", "y", code=2).stderr
+    assert "1 column(s) are not numbers: 'seen'" in told
+    run("reduce", "t.csv", "-y", "y", "--no-check", "-o", "e.csv", "--drop", "seen", "--save", "m.skops")
+    run("apply", "m.skops", "t.csv", "-o", "f.csv")
+    assert_allclose(embedded("f.csv"), embedded("e.csv"), rtol=1e-9)
+
+
 def test_the_cell_that_is_no_date_is_named(dated, monkeypatch):
     table, _ = dated
     table.assign(seen=table["seen"].where(table.index != 7, "never")).to_csv("t.csv", index=False)
@@ -168,6 +208,8 @@ def test_the_cell_that_is_no_date_is_named(dated, monkeypatch):
         told = run("reduce", "t.csv", "-y", "y", code=2).stderr
         assert "1 column(s) are not numbers: 'seen' (e.g. 'never')" in told
     run("reduce", "t.csv", "-y", "y", "--na", "never", "--no-check")
+    table.assign(seen=table["seen"] + "T10:00Z").to_csv("t.csv", index=False)  # other spellings are text
+    assert f"(e.g. '{table['seen'][0]}T10:00Z')" in run("reduce", "t.csv", "-y", "y", code=2).stderr
 
 
 def test_look_takes_no_dates_that_are_none(dated):
