@@ -240,3 +240,24 @@ def test_dates_that_stand_for_gaps(dated):
     assert not is_mark(moments, "1900").any()
     assert not is_mark(moments - moments.min(), day).any()
     assert not is_mark(pd.Series([datetime.date(1900, 1, 1)]), "-99").any()
+
+
+def test_the_page_of_impute_reads_dates_with_and_without_times(dated, monkeypatch):
+    pages = {}
+    monkeypatch.setattr(
+        "colspace.report._imputation.imputation_report", lambda *_, **k: pages.update(k) or ""
+    )
+    monkeypatch.setattr("colspace.report.write_report", lambda *_: None)
+    table, _ = dated
+    late = np.where(table.index % 2 > 0, " 06:00", "")
+    table = table.assign(seen=(table["seen"] + late).where(table.index % 6 > 0))
+    table.to_csv("t.csv", index=False)
+    run("impute", "t.csv", "--no-check", "-o", "f.csv", "--report", "p.html", "--save", "m.skops")
+    filled = pd.to_datetime(pd.read_csv("f.csv")["seen"], format="ISO8601")
+    found = {}
+    exec(pages["python"], found)  # noqa: S102
+    assert (found["filled"]["seen"] == filled).all()
+    run("report", "m.skops", "t.csv", "--out", "q.html")
+    exec(pages["python"], found)  # noqa: S102
+    assert "load('m.skops')" in pages["python"]
+    assert (found["filled"]["seen"] == filled).all()
