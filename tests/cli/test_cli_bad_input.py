@@ -155,7 +155,7 @@ def test_columns_that_are_not_there(folder, line, message):
         ("atoms t.csv -y outcome --out o", "2 column(s) are not numbers: 'id' (e.g. 'p0'), 'text' (e.g. "),
         (
             "pairs --left names.csv --right drugs.csv --links links.csv --out o.csv",
-            "names.csv has 2 column(s) that are neither numbers nor words of 2 to 20 levels: 'name' (e.g. 'n p0'), 'note' (e.g. ",
+            "names.csv has 2 column(s) that are neither numbers, dates nor words of 2 to 20 levels: 'name' (e.g. 'n p0'), 'note' (e.g. ",
         ),
         (
             "pairs --left t.csv --right drugs.csv --links links.csv --drop sex --out o.csv",

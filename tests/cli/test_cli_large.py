@@ -312,6 +312,11 @@ def test_new_rows_are_embedded_in_chunks(tables, frame):
     assert not (tables / "e.csv").exists()
 
 
+def test_options_are_refused_before_rows_are_taken(tables, small_chunks, monkeypatch):
+    monkeypatch.setattr(_chunks, "numbers", None)
+    assert "--components must be" in run("t.csv", *OPTIONS["numbers"], "-r", 0, code=2).stderr
+
+
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet", "t.arrow"])
 def test_look_takes_the_first_rows(tables, monkeypatch, small_chunks, table):
     monkeypatch.setattr(_stream.first_rows, "__defaults__", (None, 8000))
@@ -327,13 +332,15 @@ def test_look_takes_the_first_rows(tables, monkeypatch, small_chunks, table):
 
 @pytest.mark.parametrize("sizes", [[100], [50] * 30, [1] * 12, [9, 1, 1, 200, 3]], ids=str)
 def test_the_sample_is_of_the_smallest_random_numbers(monkeypatch, sizes):
-    """Whatever the chunks: those a plain sort of all numbers finds."""
+    """Whatever the chunks: those a plain sort of all numbers finds; at most twice as many rows are held."""
     monkeypatch.setattr(_chunks, "MOST_ROWS", 10)
     sample, drawn = _chunks._Sample(3), []
     for size in sizes:
         rows = np.arange(sample.rows, sample.rows + size)
         drawn.append(np.random.default_rng((3, sample.rows)).random(size))
         sample.add(1.0 * rows[:, None], pd.DataFrame({"y": -1.0 * rows}))
+        assert len(sample.keys) == sum(len(part[1]) for part in sample.parts) <= 20
+    assert (sample.bound < 1) == (sum(sizes) > 20)
     expected = np.sort(np.argsort(np.concatenate(drawn))[:10])
     places, X, y = sample.taken()
     assert places.tolist() == X[:, 0].tolist() == (-y["y"]).tolist() == expected.tolist()

@@ -97,7 +97,7 @@ def test_words_are_indicators(files):
         in run("--out", "top.csv", *FIXED, code=2).output
     )
     A[:40].assign(town=[f"street {i}" for i in range(40)]).to_csv("left.csv")
-    message = "1 column(s) that are neither numbers nor words of 2 to 20 levels: 'town'"
+    message = "1 column(s) that are neither numbers, dates nor words of 2 to 20 levels: 'town'"
     assert message in " ".join(run("--out", "top.csv", *FIXED, code=2).output.split())
 
 

@@ -58,8 +58,7 @@ def days_of(column: Any) -> Any:
     import pandas as pd
 
     column = pd.Series(column)
-    seen = column.dropna()
-    if seen.empty or pd.api.types.is_numeric_dtype(column.dtype):
+    if pd.api.types.is_numeric_dtype(column.dtype) or (seen := column.dropna()).empty:
         return None
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         cells = seen.unique().tolist()
@@ -68,7 +67,7 @@ def days_of(column: Any) -> Any:
     dates = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
     if dates.isna().sum() > column.isna().sum():
         return None  # as 2024-02-30
-    return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return (dates - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds() / 86400  # also before 1677
 
 
 def with_indicators(frame: Any) -> tuple[Any, dict[str, list[str]]]:
@@ -141,7 +140,8 @@ def indicators_among(wanted: Sequence[str], there: Sequence[str]) -> dict[str, t
     for name in wanted:
         places = [i for i, c in enumerate(name) if c == "=" and name[:i] in kept]
         if name not in kept and places:
-            found[name] = name[: places[0]], name[places[0] + 1 :]
+            i = next((i for i in places if name[i + 1 :] == DAYS), places[0])
+            found[name] = name[:i], name[i + 1 :]
     return found
 
 
@@ -183,7 +183,7 @@ def lacking(name: str, free: Sequence[str]) -> str:
     >>> lacking("outcome", ["outcom"]), lacking("town=Oslo", []), lacking("seen=days since 1970", [])
     ("'outcome' (is it 'outcom'?)", "'town' or its indicators", "'seen' as dates")
     """
-    own, is_indicator, level = name.partition("=")
+    own, is_indicator, level = _taken_apart(name)
     near = get_close_matches(own, free, 1)
     made = "as dates" if level == DAYS else "or its indicators"
     shown = f"{own!r} {made}" if is_indicator and own else repr(name)
@@ -192,10 +192,17 @@ def lacking(name: str, free: Sequence[str]) -> str:
 
 def unlike(there: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Columns that are there and are none of those that are wanted, nor words behind them."""
-    return sorted({*there} - {*wanted} - {name.partition("=")[0] for name in wanted})
+    return sorted({*there} - {*wanted} - {_taken_apart(name)[0] for name in wanted})
+
+
+def _taken_apart(name: str) -> tuple[str, str, str]:
+    """The column of words or dates behind an indicator, the sign between and the level."""
+    return name.rpartition("=") if name.endswith(f"={DAYS}") else name.partition("=")
 
 
 def _indicator(column: Any, level: str) -> Any:
+    import pandas as pd
+
     if level != DAYS:
         return (column == level).astype(float).where(column.notna())
     days = days_of(column)
@@ -203,4 +210,4 @@ def _indicator(column: Any, level: str) -> Any:
         odd = next(cell for cell in column.dropna() if days_of([cell]) is None)
         msg = f"{column.name!r} held dates in the fit, and now {str(odd)!r}; write all as in 2024-01-31"
         raise ValueError(msg)
-    return column.astype(float) if days is None else days
+    return pd.Series(float("nan"), column.index) if days is None else days

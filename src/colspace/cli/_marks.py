@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 
@@ -61,15 +63,19 @@ def masked(
 
 
 def is_mark(column: Any, mark: str) -> Any:
-    """Which cells are a mark, as they are written or as a number."""
+    """Which cells are a mark, as they are written, as a number or as a date."""
     import pandas as pd
+
+    from ..io._text import ISO_DATE
 
     number = pd.to_numeric(pd.Series([mark]), errors="coerce").iloc[0]
     dtype = column.dtype
+    if dtype.kind == "M" and re.fullmatch(ISO_DATE, mark):
+        return column.dt.tz_localize(None) == pd.to_datetime(mark, format="ISO8601", errors="coerce")
     if pd.api.types.is_bool_dtype(dtype) or dtype.kind in "Mm":
         return pd.Series(False, index=column.index)
     if pd.api.types.is_numeric_dtype(dtype):
         return (column == number).fillna(False).astype(bool)
     text = column.astype(object)
-    same = text.map(lambda cell: isinstance(cell, str) and cell.strip() == mark).astype(bool)
+    same = text.map(lambda cell: isinstance(cell, str | date) and str(cell).strip() == mark).astype(bool)
     return same if pd.isna(number) else same | (pd.to_numeric(text, errors="coerce") == number).fillna(False)

@@ -27,7 +27,8 @@ def report_of(model: Any, rows: Rows, name: str) -> Any:
     _refuse_others(model, name)
     columns = [str(column) for column in rows.header["columns"] or ()] if kind == "reducer" else []
     code: Callable[..., str] = partial(model_code, name, rows.tables, kind, ids=rows.ids, columns=columns)
-    if rows.marks or (kind == "pairs" and _of_words(rows)):
+    renamed = len(rows.tables) > 1 and any(told["renamed"] for told in about.get("tables", []))
+    if rows.marks or renamed or (kind == "pairs" and _of_words(rows)):
         code = _no_code
     shared["python"] = code()
     if kind == "imputer":

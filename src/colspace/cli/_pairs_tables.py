@@ -149,7 +149,7 @@ def refuse_text(path: str, frame: Any) -> Any:
 
     if odd := text_columns(frame):
         msg = (
-            f"{path} has {len(odd)} column(s) that are neither numbers nor words of 2 to {MOST_LEVELS} levels: {', '.join(odd.values())}. Leave "
+            f"{path} has {len(odd)} column(s) that are neither numbers, dates nor words of 2 to {MOST_LEVELS} levels: {', '.join(odd.values())}. Leave "
             "them out with --drop, name the column of ids with --id, or give what stands for a gap with --na"
         )
         raise ValueError(msg)

@@ -66,7 +66,12 @@ def _words_code(parts: Parts) -> str:
 
 
 def _days_code(column: str) -> str:
-    return f'(pd.to_datetime({column}, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)'
+    dates = f'pd.to_datetime({column}, format="ISO8601", utc=True)'
+    return f'({dates} - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds() / 86400'
+
+
+def _as_dates(columns: str) -> str:
+    return f'{columns}.apply(pd.to_datetime, format="ISO8601")'
 
 
 def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], X: Any) -> str:
@@ -80,7 +85,7 @@ def impute_code(imputer: Any, joined: Joined, ids: Sequence[str], X: Any) -> str
     kept = f".drop(columns={others!r})" if others else ""
     dates = [name for name in X if X[name].dtype.kind == "M"]
     pandas = "import pandas as pd\n" if dates else ""
-    as_dates = f"X[{dates!r}] = X[{dates!r}].apply(pd.to_datetime)\n" if dates else ""
+    as_dates = f"X[{dates!r}] = {_as_dates(f'X[{dates!r}]')}\n" if dates else ""
     return (
         f"{pandas}from colspace import {type(imputer).__name__}\nfrom colspace.io import read_table\n\n{table}X = table{kept}\n"
         f"{as_dates}model = {call_of(imputer)}\nfilled = model.fit_transform(X)\nlower, upper = model.interval(X)\nprint(model.summary())"
@@ -135,14 +140,17 @@ def model_code(
     rows += "".join(f"rows = rows.merge(read_table({other!r}{text}), on={list(ids)!r})\n" for other in others)
     made = [name.removesuffix(f"={DAYS}") for name in columns if name.endswith(f"={DAYS}")]
     if made:
-        rows += f'for name in {made!r}:\n    rows[f"{{name}}={DAYS}"] = {_days_code("rows[name]")}\n'
+        rows += (
+            f'for name in {made!r}:\n    if f"{{name}}={DAYS}" not in rows:\n'
+            f'        rows[f"{{name}}={DAYS}"] = {_days_code("rows[name]")}\n'
+        )
     if sum("=" in name for name in columns) > len(made):
         rows += (
             'for name in model.feature_names_in_:\n    word, _, level = name.partition("=")\n    if name not in rows and word in rows:\n'
             "        rows[name] = (rows[word] == level).astype(float).where(rows[word].notna())\n"
         )
     if dates:
-        rows += f"rows[{list(dates)!r}] = rows[{list(dates)!r}].apply(pd.to_datetime)\n"
+        rows += f"rows[{list(dates)!r}] = {_as_dates(f'rows[{list(dates)!r}]')}\n"
     last = {
         "imputer": "filled = model.transform(rows[model.feature_names_in_])",
         "pairs": "partners = model.rank(rows.set_index(rows.columns[0]), k=10)",

@@ -139,13 +139,15 @@ def text_columns(X: Any) -> dict[str, str]:
     """Columns that hold other than numbers and truth values, and how each is shown: with an example."""
     from pandas import api, to_numeric
 
+    from ..io._text import telling_cell
+
     examples = {}
     for name, dtype in X.dtypes.items():
         truth = api.types.infer_dtype(X[name], skipna=True) == "boolean"  # objects where there are gaps
         if api.types.is_numeric_dtype(dtype) or truth:
             continue
         odd = X[name][to_numeric(X[name], errors="coerce").isna() & X[name].notna()]
-        examples[str(name)] = f"{name!r} (e.g. {str(odd.iloc[0])[:40]!r})" if len(odd) else repr(name)
+        examples[str(name)] = f"{name!r} (e.g. {telling_cell(odd)[:40]!r})" if len(odd) else repr(name)
     return examples
 
 

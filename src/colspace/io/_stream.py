@@ -18,7 +18,7 @@ from ._extras import require
 from ._files import PathLike, replacing, write_out
 from ._source import Source
 from ._tables import check_columns, check_table_target, json_lines, packing, plain_table
-from ._text import Layout, first_line, layout_of, read_text, wrong_encoding
+from ._text import Layout, first_line, layout_of, read_text, telling_cell, wrong_encoding
 from ._text_blocks import TextReader
 
 LARGE = 64 << 20  # bytes from which a table is read in chunks
@@ -340,7 +340,7 @@ def odd_cells(table: Any, columns: Sequence[str], stream: Stream) -> dict[str, s
             cells = cells.str.replace(stream.decimal, ".", regex=False)
         odd = cells[pd.to_numeric(cells, errors="coerce").isna()]
         if len(odd):
-            found[name] = str(odd.iloc[0])
+            found[name] = telling_cell(odd)
     return found
 
 

@@ -90,6 +90,24 @@ def refuse_twice(source: Source, names: Collection[str]) -> None:
         raise ValueError(msg)
 
 
+def telling_cell(cells: Any) -> str:
+    """The first of the cells that are no numbers, where some are dates the first that is none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colspace.io._text import telling_cell
+    >>> telling_cell(pd.Series(["2024-01-31", "never"])), telling_cell(pd.Series(["2024-01-31", "2024-02-30"]))
+    ('never', '2024-02-30')
+    """
+    import pandas as pd
+
+    words = cells.astype(str)
+    dates = words.where(words.str.fullmatch(ISO_DATE))
+    others = words[pd.to_datetime(dates, errors="coerce", format="ISO8601").isna()]
+    return str((others if len(others) else words).iloc[0])
+
+
 def _separator(start: str, expected: str) -> str:
     """The expected separator, unless the header is one column with it and several with another."""
 

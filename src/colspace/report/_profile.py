@@ -157,8 +157,11 @@ def _kind(name: str, seen: Any, distinct: int) -> str:
 
 def _odd_kind(words: Any) -> str | None:
     """Of text that is numbers or dates, all of it or most."""
+    import pandas as pd
+
     if words.str.fullmatch(ISO_DATE).all():
-        return "date"
+        there = pd.to_datetime(words, errors="coerce", format="ISO8601").notna().all()  # unlike 2024-02-30
+        return "date" if there else "date?"
     odd = odd_values(words)
     if not odd:
         return None
