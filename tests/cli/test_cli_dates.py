@@ -1,10 +1,14 @@
 """Columns of dates in odd company: other centuries, spellings, names and gaps; the page's Python, and marks of gaps."""
 
 import datetime
+import html
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
@@ -261,3 +265,33 @@ def test_the_page_of_impute_reads_dates_with_and_without_times(dated, monkeypatc
     exec(pages["python"], found)  # noqa: S102
     assert "load('m.skops')" in pages["python"]
     assert (found["filled"]["seen"] == filled).all()
+
+
+def test_dates_without_times_are_filled_and_written_as_such(dated):
+    """As Parquet has them: in tables, intervals and draws, with a saved model and by the page's Python."""
+    table, days = dated
+    seen = pd.Series(days.astype("M8[D]")).dt.date.where(table.index % 10 > 0)
+    table.assign(seen=seen).to_parquet("t.parquet")
+    run("impute", "t.parquet", "-o", "f.parquet", "--intervals", "--save", "m.skops", "--report", "r.html")
+    f = pd.read_parquet("f.parquet")
+    kinds = dict(zip(pq.read_schema("f.parquet").names, pq.read_schema("f.parquet").types, strict=True))
+    assert {str(kinds[name]) for name in ("seen", "seen__lower", "seen__upper")} == {"date32[day]"}
+    holes = seen.isna()
+    assert (f["seen"][~holes] == seen[~holes]).all()
+    assert (f["seen__lower"][holes] < f["seen"][holes]).all()
+    assert (f["seen"][holes] < f["seen__upper"][holes]).all()
+    off = np.abs(np.array(f["seen"].tolist(), dtype="M8[D]").astype(int) - days)[holes]
+    assert off.mean() < 0.8 * np.abs(days - np.median(days)).mean()
+    table.assign(seen=seen.where(~holes, datetime.date(1900, 1, 1))).to_parquet("marked.parquet")
+    for rows in (("t.parquet",), ("marked.parquet", "--na", "1900-01-01")):
+        run("apply", "m.skops", *rows, "-o", "a.csv")
+        assert pd.read_csv("a.csv")["seen"].tolist() == f["seen"].astype(str).tolist()
+    run("impute", "t.parquet", "-o", "d.parquet", "--draws", 2, "--no-check")
+    assert [str(pq.read_schema(f"d-{i}.parquet").field("seen").type) for i in (1, 2)] == ["date32[day]"] * 2
+    page = Path("r.html").read_text()
+    code = next(
+        html.unescape(part) for part in re.findall(r"<code>(.*?)</code>", page, re.DOTALL) if "import" in part
+    )
+    names = {}
+    exec(code, names)  # noqa: S102
+    assert names["filled"]["seen"].dt.date.tolist() == f["seen"].tolist()

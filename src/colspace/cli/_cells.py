@@ -104,7 +104,7 @@ def read_cells(path: str, encoding: str | None = None) -> Cells:
     sources = open_sources(path)
     check_encoding(sources, encoding)
     if not all(source.is_text for source in sources):
-        return Cells(_named(_whole_numbers(read_sources(sources), sources)), None)
+        return Cells(_named(_as_stored(read_sources(sources), sources)), None)
     frame = read_sources(sources, text=_Every(), encoding=encoding)
     frame = _pointed(frame, sources[0], encoding)
     return Cells(_named(frame), frame)
@@ -145,20 +145,23 @@ def _named(frame: Any) -> Any:
     return frame
 
 
-def _whole_numbers(frame: Any, sources: Sequence[Source]) -> Any:
-    """Whole numbers with gaps as such, which pandas reads as floats."""
+def _as_stored(frame: Any, sources: Sequence[Source]) -> Any:
+    """Whole numbers with gaps as such, which pandas reads as floats, and dates without times, which it reads as objects."""
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.types
+    from pyarrow.types import is_date, is_integer
 
-    if all(frame[name].dtype.kind != "f" for name in frame):
+    if all(frame[name].dtype.kind not in "fO" for name in frame):
         return frame
     table = pa.concat_tables([read_arrow(source) for source in sources], promote_options="permissive")
     for field in table.schema:
         name = field.name
-        if pyarrow.types.is_integer(field.type) and name in frame.columns and frame[name].dtype.kind == "f":
+        kind = frame[name].dtype.kind if name in frame.columns else ""
+        if is_integer(field.type) and kind == "f":
             dtype = pd.api.types.pandas_dtype(str(field.type).replace("int", "Int").replace("uI", "UI"))
             frame[name] = dtype.__from_arrow__(table[name])
+        elif is_date(field.type) and kind == "O":
+            frame[name] = frame[name].astype(pd.ArrowDtype(pa.date32()))
     return frame
 
 

@@ -213,4 +213,5 @@ def _column(name: str, kind: str, hidden: Any, true: Any, filled: Any, lower: An
 
 def floats(column: Any) -> NDArray[np.float64]:
     """Numbers; dates in some unit."""
-    return np.asarray((column.astype("int64") if column.dtype.kind in "Mm" else column).to_numpy(dtype=float))
+    unit = {"M": "M8[us]", "m": "m8[us]"}.get(column.dtype.kind)
+    return np.asarray(column.to_numpy(dtype=float) if unit is None else column.to_numpy(unit).astype(float))
