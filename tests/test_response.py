@@ -130,6 +130,7 @@ def test_rare_events_and_even_values_are_not_far_from_others():
     for y in (
         (np.arange(200) < 5).astype(float),
         np.r_[np.zeros(180), rng.exponential(size=20)],
+        rng.standard_cauchy(200),
         rng.exponential(size=60),
     ):
         assert not far_rows(y).size

@@ -296,6 +296,8 @@ def tail_index(y: Any) -> float:
 def far_rows(y: Array) -> NDArray[np.intp]:
     """Rows more than five interquartile ranges beyond the quartiles, where they carry three quarters of the variance; else none.
 
+    They are a fiftieth of all rows at most, or few values again and again, as mistakes and codes are: the rows of a long tail are more.
+
     Examples
     --------
     >>> import numpy as np
@@ -305,7 +307,8 @@ def far_rows(y: Array) -> NDArray[np.intp]:
     """
     low, high = np.quantile(y, (0.25, 0.75))
     far = np.flatnonzero(np.maximum(low - y, y - high) > _FAR * (high - low))
-    return far if high > low and _share(y, far) > _THEIRS else far[:0]
+    few = len(far) <= max(1, len(y) // 50) or 2 * len(np.unique(y[far])) <= len(far)
+    return far if high > low and few and _share(y, far) > _THEIRS else far[:0]
 
 
 def _share(y: Array, rows: NDArray[np.intp]) -> float:
@@ -333,8 +336,7 @@ def warn_heavy_tails(Y: Array) -> None:
     worst = max(tail_index(column) for column in Y.T) if k >= 25 else 0.0
     heavy = k >= 25 and worst > 0.15 + 2.5 / np.sqrt(k)
     for j, column in enumerate(Y.T):
-        far = far_rows(column)
-        if far.size and (20 * far.size <= len(column) or not heavy):
+        if (far := far_rows(column)).size:
             _warn_far(column, far, f"column {j} of y" if Y.shape[1] > 1 else "y")
             return
     if heavy:
