@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 _MOST_CODES = 20  # distinct whole numbers that may be codes of classes
 _PER_CODE = 10  # rows that each of them has on average
 _FAR = 5.0  # interquartile ranges beyond the quartiles
+_FEWEST = 50  # rows from which one is far from others
 _THEIRS = 0.75  # share of the variance with which rows decide alone
 
 
@@ -302,12 +303,13 @@ def far_rows(y: Array) -> NDArray[np.intp]:
     --------
     >>> import numpy as np
     >>> from colspace._response import far_rows
-    >>> far_rows(np.array([1.0, 2.0, 3.0, 4.0, -999.0, 2.0, 3.0]))
-    array([4])
+    >>> far_rows(np.r_[np.arange(60.0), -999.0, -999.0])
+    array([60, 61])
     """
     low, high = np.quantile(y, (0.25, 0.75))
     far = np.flatnonzero(np.maximum(low - y, y - high) > _FAR * (high - low))
     few = len(far) <= max(1, len(y) // 50) or 2 * len(np.unique(y[far])) <= len(far)
+    few = few and len(y) >= _FEWEST
     return far if high > low and few and _share(y, far) > _THEIRS else far[:0]
 
 
