@@ -196,6 +196,8 @@ def test_the_sentence_follows_the_numbers():
     level = {"all_columns": (None, [0.5, 0.5, 0.5]), "no_columns": (None, [0.0, 0.0, 0.0])}
     luck = sentence(rows_of(ours=(1, ours), PLS=(1, [0.6, 0.75, 0.81]), **level), seen)
     assert luck.endswith("PLS 0.720, all 9 columns 0.500.")  # ahead, but within two errors of the difference
+    hair = sentence(rows_of(ours=(1, ours), PLS=(1, [x + 1e-5 for x in ours]), **level), seen)
+    assert "ahead" not in hair  # by 0.000
     more = [x + 0.1 for x in ours]
     grown = rows_of(ours=(1, ours)) + rows_of(ours=(2, more), **nothing)
     assert sentence(grown, seen).startswith("With 2 directions ours reads y with R2 0.810")

@@ -19,7 +19,7 @@ from colspace import (
     StructuredOLS,
     tail_index,
 )
-from colspace._response import check_varies, make_encoder, rank_transform, warn_heavy_tails
+from colspace._response import check_varies, far_rows, make_encoder, rank_transform, warn_heavy_tails
 
 
 def test_numbers_labels_and_several_responses():
@@ -107,6 +107,34 @@ def test_heavy_tails_warn_and_light_tails_do_not():
             warn_heavy_tails(y[:, None])
     with pytest.warns(HeavyTailWarning, match=r"tail index .*response='rank'"):
         warn_heavy_tails(rng.standard_cauchy((5000, 1)))
+
+
+@pytest.mark.parametrize("rows", [60, 240, 5000])
+def test_few_values_far_from_all_others_are_told_in_tables_of_any_length(rows):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(rows)
+    y[:2] = -999.0
+    with pytest.warns(
+        HeavyTailWarning, match=rf"^2 of {rows} rows hold values of y far .*\(-999\): 9\d %|\(-999\): 100 %"
+    ):
+        warn_heavy_tails(y[:, None])
+    y[1] = 0.0
+    with pytest.warns(
+        HeavyTailWarning, match=rf"^1 of {rows} rows holds a value of column 1 of y .*response='rank'"
+    ):
+        warn_heavy_tails(np.column_stack([np.arange(rows), y]))
+
+
+def test_rare_events_and_even_values_are_not_far_from_others():
+    rng = np.random.default_rng(0)
+    for y in (
+        (np.arange(200) < 5).astype(float),
+        np.r_[np.zeros(180), rng.exponential(size=20)],
+        rng.standard_cauchy(200),
+        rng.exponential(size=60),
+    ):
+        assert not far_rows(y).size
+    assert far_rows(np.r_[rng.standard_normal(50), 1e200]).tolist() == [50]
 
 
 # ---------------------------------------------------------------------- codes of classes

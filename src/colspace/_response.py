@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 
 _MOST_CODES = 20  # distinct whole numbers that may be codes of classes
 _PER_CODE = 10  # rows that each of them has on average
+_FAR = 5.0  # interquartile ranges beyond the quartiles
+_FEWEST = 50  # rows from which one is far from others
+_THEIRS = 0.75  # share of the variance with which rows decide alone
 
 
 class HeavyTailWarning(UserWarning):
@@ -291,13 +294,54 @@ def tail_index(y: Any) -> float:
     return float(first + 1.0 - 0.5 / (1.0 - first**2 / second))
 
 
+def far_rows(y: Array) -> NDArray[np.intp]:
+    """Rows more than five interquartile ranges beyond the quartiles, where they carry three quarters of the variance; else none.
+
+    They are a fiftieth of all rows at most, or few values again and again, as mistakes and codes are: the rows of a long tail are more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace._response import far_rows
+    >>> far_rows(np.r_[np.arange(60.0), -999.0, -999.0])
+    array([60, 61])
+    """
+    low, high = np.quantile(y, (0.25, 0.75))
+    far = np.flatnonzero(np.maximum(low - y, y - high) > _FAR * (high - low))
+    few = len(far) <= max(1, len(y) // 50) or 2 * len(np.unique(y[far])) <= len(far)
+    few = few and len(y) >= _FEWEST
+    return far if high > low and few and _share(y, far) > _THEIRS else far[:0]
+
+
+def _share(y: Array, rows: NDArray[np.intp]) -> float:
+    """What rows carry of the variance."""
+    off = y - y.mean()
+    off = off / max(float(np.abs(off).max()), np.finfo(float).tiny)
+    return float(np.sum(off[rows] ** 2) / max(float(np.sum(off**2)), np.finfo(float).tiny))
+
+
+def _warn_far(y: Array, far: NDArray[np.intp], name: str) -> None:
+    ends = " to ".join(dict.fromkeys(f"{value:g}" for value in (y[far].min(), y[far].max())))
+    hold = "rows holds a value" if len(far) == 1 else "rows hold values"
+    warnings.warn(
+        f"{len(far)} of {len(y)} {hold} of {name} far from most others ({ends}): {100 * _share(y, far):.0f} % of the variance is theirs, so "
+        "they decide the directions. Where they are mistakes or stand for gaps, leave those rows out; otherwise response='rank' lets "
+        "all rows count alike",
+        HeavyTailWarning,
+        stacklevel=4,
+    )
+
+
 def warn_heavy_tails(Y: Array) -> None:
-    """Warn when the tail index of a response is clearly above the light-tailed range."""
+    """Warn of rows that lie far off and carry the variance, or of a tail index clearly above the light-tailed range."""
     k = min(2 * np.sqrt(Y.shape[0]), Y.shape[0] // 10)
-    if k < 25:
-        return
-    worst = max(tail_index(column) for column in Y.T)
-    if worst > 0.15 + 2.5 / np.sqrt(k):
+    worst = max(tail_index(column) for column in Y.T) if k >= 25 else 0.0
+    heavy = k >= 25 and worst > 0.15 + 2.5 / np.sqrt(k)
+    for j, column in enumerate(Y.T):
+        if (far := far_rows(column)).size:
+            _warn_far(column, far, f"column {j} of y" if Y.shape[1] > 1 else "y")
+            return
+    if heavy:
         warnings.warn(
             f"the response is heavy-tailed (tail index {worst:.2f}, light tails have 0 or less), so a few rows "
             "dominate the moments. Remedies: response='rank', or a bounded function such as response=np.arctan",

@@ -11,6 +11,7 @@ from colspace.cli._group import colspace
 from colspace.io import read_table
 from colspace.report._advice import _blocks, advise
 from colspace.report._profile import column_of, profile
+from colspace.report._skipped import skipped
 
 
 def run(*arguments, code=0):
@@ -357,6 +358,7 @@ def test_features_of_pairs_that_are_words_or_gaps(odd):
         ([31, 40, -99, 28, -99], "-99"),
         ([0.5, 1.5, -9, 2.5, -9, None], "-9"),
         ([1, 2, 5, 3, 999, 999, 4], "999"),
+        ([0.4, -1.2, -999, 2.1, -999], "-999"),  # far below
         ([31, 40, -99, 28], ""),  # once
         ([31, -40, -99, 28, -99], ""),  # not the only negative number
         ([96, 97, 98, 99, 99], ""),  # near the others
@@ -542,3 +544,30 @@ def test_many_different_words_are_kept_as_they_are(levels, kept):
     frame = pd.DataFrame({"town": words, "a": np.arange(200) ** 0.5})
     command = advise([profile("t.csv", frame)], {"t.csv": frame})[0].command
     assert (command[1], "--id" in command) == ("impute", kept)
+
+
+def test_questions_that_are_skipped_are_named_by_look_and_impute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    car = np.where(rng.random(120) < 0.5, "yes", "no")
+    table = pd.DataFrame({"car": car, "age": rng.normal(50, 9, 120).round(1)})
+    table["km"] = np.where(car == "yes", rng.normal(9, 1, 120).round(2), np.nan)
+    table["owners"] = np.where(car == "yes", rng.integers(1, 4, 120), np.nan)
+    table.loc[table.index[car == "yes"][:5], "km"] = np.nan  # not answered
+    table.loc[::9, "age"] = np.nan
+    table.to_csv("t.csv", index=False)
+    told = f"'km', 'owners' are never there where 'car' is 'no' ({(car == 'no').sum()} rows): where there is nothing to ask"
+    assert told in run("t.csv").stdout
+    done = CliRunner().invoke(colspace, ["impute", "t.csv", "--out", "f.csv", "--no-check"])
+    assert done.exit_code == 0
+    assert told in done.stderr
+    kept = ["impute", "t.csv", "--out", "g.csv", "--no-check", "--id", "km", "--id", "owners"]
+    assert "never there" not in CliRunner().invoke(colspace, kept).stderr
+
+
+def test_gaps_at_random_are_no_skipped_questions():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        cells = rng.integers(0, rng.integers(2, 20), (40, 10)).astype(float)
+        holes = rng.random(cells.shape) < rng.choice([0.1, 0.5, 0.9])
+        assert not skipped(pd.DataFrame(cells).mask(holes))

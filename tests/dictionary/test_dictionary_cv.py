@@ -71,7 +71,7 @@ def test_losses_of_numbers_are_those_of_fits_one_by_one(digits, options):
             one.fit(X[train], y[train], sample_weight=weight[train])
             lost = np.average(np.sum((y[held] - one.predict(X[held])) ** 2, axis=1), weights=weight[held])
             np.testing.assert_allclose(
-                -search.scores_[i, j, k, f], lost, rtol=1e-3 if (i, j, k) == (0, 1, 0) else 0.05
+                -search.scores_[i, j, k, f], lost, rtol=5e-3 if (i, j, k) == (0, 1, 0) else 0.05
             )
     best = Regressor(search.n_components_, xi=search.xi_, l2=search.l2_, tol=1e-5 / 300, **options)
     np.testing.assert_allclose(search.predict(X), best.fit(X, y, sample_weight=weight).predict(X))

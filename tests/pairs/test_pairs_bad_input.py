@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from colspace import BilinearPairRegressor, ConstantColumnWarning, PairRegressor
@@ -75,6 +76,25 @@ def test_more_directions_than_features(data, reduction, limit):
     shrinkage = "auto" if reduction == "pca" else 0.1
     with pytest.raises(ValueError, match=rf"n_components=6 .*A has 5 features and B 5; use at most {limit}"):
         fixed(6, reduction=reduction, shrinkage=shrinkage).fit(*data)
+
+
+@pytest.mark.parametrize(("reduction", "count"), [("joint", 5), ("pca", 5), ("cphd", 5), ("sols", 5)])
+def test_ten_directions_or_as_many_as_features_give(data, reduction, count):
+    A, B, Y = data
+    shrinkage = "auto" if reduction == "pca" else 0.1
+    model = PairRegressor(reduction=reduction, shrinkage=shrinkage, bandwidth=0.3).fit(A, B, Y)
+    assert model.n_components_ == count
+    assert_allclose(
+        model.predict(), fixed(count, reduction=reduction, shrinkage=shrinkage).fit(A, B, Y).predict()
+    )
+
+
+def test_bilinear_rank_is_ten_or_as_many_as_features_give(data):
+    A, B, Y = data
+    assert BilinearPairRegressor().fit(A, B, Y).factors_["left"].shape[1] == 5
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((30, 12)), rng.standard_normal((20, 12))
+    assert BilinearPairRegressor().fit(*wide, Y).factors_["left"].shape[1] == 10
 
 
 def test_widths_of_cphd_are_those_of_both_sides_together(data):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge as RidgeRegression
+from sklearn.linear_model import RidgeCV
 
 from colspace import JointReduction
 from colspace._blocks import parse_blocks
@@ -445,3 +446,29 @@ def test_another_kernel_regression_is_fitted_anew():
         assert same_kernel(A, R, w).inverse is None
         assert same_kernel(A, R, w, keep_inverse=True) is not same_kernel(A, R, w)
     assert same_kernel(A, R, w) is not same_kernel(A, R, w)
+
+
+def test_columns_keep_their_ridge_where_little_is_linear_and_nothing_bends():
+    """Alike columns of a common factor that says little of the labels, beside columns that say nothing."""
+    ours, plain = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        factor = rng.standard_normal(2300)
+        X = np.column_stack(
+            [factor[:, None] + 0.7 * rng.standard_normal((2300, 6)), rng.standard_normal((2300, 20))]
+        )
+        y = 0.35 * factor + rng.standard_normal(2300)
+        model = JointReduction(1, n_groups=None).fit(X[:300], y[:300])
+        ridge = RidgeCV(np.logspace(0, 5, 16)).fit(X[:300], y[:300])
+        ours.append(abs(np.corrcoef(model.transform(X[300:])[:, 0], factor[300:])[0, 1]))
+        plain.append(abs(np.corrcoef(ridge.predict(X[300:]), factor[300:])[0, 1]))
+        assert model.parts_["linear"] < 0.15
+    assert np.mean(ours) > np.mean(plain) - 0.05
+
+
+def test_columns_are_whitened_where_more_bends_than_is_linear():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 6)) @ (np.eye(6) + 0.5)
+    y = X[:, 0] ** 2 + 0.1 * X[:, 1] + 0.3 * rng.standard_normal(600)
+    model = JointReduction(1).fit(X, y - X @ np.linalg.lstsq(X, y, rcond=None)[0])
+    assert model.ridge_["x"] < 1e-5

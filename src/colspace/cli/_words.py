@@ -32,6 +32,7 @@ _PHRASES = (
     ("blocks={..., 'drop': '*'}", "--drop-rest"),
     ("use response=None", "leave it out"),
     ("y has one class only", "--response has one class only"),
+    ("leave those rows out; otherwise response='rank'", "give --na VALUE; otherwise --rank-response"),
     ("response='rank'", "--rank-response"),
     ("; if they are numbers, response='numbers' silences this", ""),
     ("response='labels'", "--labels"),
@@ -53,10 +54,14 @@ _DROPPED = (
     r" \(n_(?:features|samples) ?= ?\d+\)",
     r" \((?:pandas|sklearn)\.[\w.]+\)",
 )
+#: What to do with columns that are skipped in some rows.
+SKIPPED = (
+    ": where there is nothing to ask, nothing tells a value either, and --id keeps such columns as they are"
+)
 _FEW_ROWS = re.compile(r"Found array with (\d+) sample\(s\).* while a minimum of (\d+) is required[^;]*")
 # y as the library calls it, not a column of that name, which is quoted
 _RESPONSE = re.compile(
-    r"(^|\b(?:determines|class of|it is|prediction of|rows of|divide|multiply|that|column \d+ of) )y(?=[ ;,]|\.? |\.?$)"
+    r"(^|\b(?:determines|class of|it is|prediction of|rows of|divide|multiply|that|column \d+ of|values? of) )y(?=[ ;,]|\.? |\.?$)"
 )
 _VALUE = re.compile(rf"\b({_NAMES})=(\([^)]*\)|'[^']*'|[\w.]+\b)")
 _SKLEARN = re.compile(rf"The '({_NAMES})' parameter of \w+")

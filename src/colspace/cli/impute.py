@@ -15,8 +15,9 @@ from ._filled import print_summary, some_rows, summary_of
 from ._group import one_line_errors
 from ._marks import marks_told
 from ._options import NumberOr, option
-from ._words import phrased, warnings_on_stderr
+from ._words import SKIPPED, phrased, warnings_on_stderr
 
+_SHOWN = 5  # groups of columns that are skipped
 _DROP = {
     "Drop them, or give": "Leave them out with --drop, carry them along with --id, or give",
     "drop it": "leave it out with --drop, or carry it along with --id",
@@ -97,6 +98,7 @@ def command(**given: Any) -> None:
     from ..copula._checks import check_share
     from ..io import save
     from ..quality import check_imputation
+    from ..report._skipped import skipped
     from ._say import note, step, write_json
 
     check_share("level", asked.level)
@@ -108,6 +110,8 @@ def command(**given: Any) -> None:
         _write(cells, [X] * len(targets), targets)
         note(f"no gaps: wrote the table as it is to {', '.join(targets)}")
         return
+    for group in skipped(X)[:_SHOWN]:
+        note(f"{group}{SKIPPED}")
     imputer = _imputer(asked, kinds)
     with warnings_on_stderr("Warning", _words) as notes, step("fitting"):
         imputer.fit(X).set_params(verbose=False)

@@ -11,7 +11,7 @@ from ._files import check_files
 from ._group import one_line_errors
 from ._options import encoding_option, flag, json_option, na_option, tables_argument
 from ._say import console, grid, note, write_json
-from ._words import in_options, warnings_on_stderr
+from ._words import SKIPPED, in_options, warnings_on_stderr
 
 if TYPE_CHECKING:
     from ..report._profile import Profile
@@ -144,6 +144,7 @@ def _remarks(table: Profile) -> list[str]:
             f"  {count:,} row{'s' * (count > 1)} lack{'s' * (count == 1)} {_listed(names)}"
             for count, names in table.patterns
         ]
+    lines += [f"{found}{SKIPPED}" for found in table.skipped[:_SHOWN]]
     if table.unseen:
         pairs = _listed([f"{a} and {b}" for a, b in table.unseen], quoted=False)
         lines.append(

@@ -18,6 +18,7 @@ from .._random import generator
 from .._rows import is_dask
 from .._validation import check_table, feature_names
 from ._fit import Options, plain_codes, refitted, solve
+from ._left_out import asked_ridge
 from ._losses import Array, Loss
 from ._objective import Problem, Solution, State, make_problem, over_rows, projections, rebuilding
 from ._regions import check_bounds
@@ -121,7 +122,8 @@ class SupervisedDictionary(
         else:
             xi = xi / unit
         if isinstance(l2, str):
-            l2 = _RIDGE * seen_energy(problem, columns) if self.model == "filter" else _CODE_RIDGE
+            least = _RIDGE * seen_energy(problem, columns) if self.model == "filter" else _CODE_RIDGE
+            l2 = max(least, asked_ridge(problem)) if self.model == "filter" else least
         return replace(problem, xi=float(xi), l2=float(l2))
 
     def _options(self) -> Options:

@@ -69,7 +69,8 @@ class SupervisedDictionaryClassifier(ClassifierMixin, SupervisedDictionary):
     l1 : float, default=0.0
         Price of codes; it needs a bounded dictionary.
     l2 : "auto" or float >= 0, default="auto"
-        Ridge. "auto": 0.01 mean of ||x - mean x||^2 (filter; about 0 without an intercept), 0.001 (feature).
+        Ridge. "auto": 0.01 mean of ||x - mean x||^2 (filter; about 0 without an intercept), or what a linear model of the labels asks
+        for if that is more and rows are fewer than 20 a column; 0.001 (feature).
     apart : "auto" or float between 0 and 1, default="auto"
         Share of R in which atoms stand one by one: "auto" is a tenth for nonnegative atoms, else 0, the published ridge.
     covariates : columns of X that skip the dictionary, default=None

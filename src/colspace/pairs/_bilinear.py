@@ -33,7 +33,7 @@ from ._features import (
 from ._kernel import CHUNK
 from ._links import Links, check_links
 from ._ranking import assemble, check_k, ranked_frame, require_pandas, scores_frame, top_of_blocks
-from ._reduce import check_width
+from ._reduce import count_of
 from ._summary import PairsSummary
 
 Array = NDArray[np.float64]
@@ -52,8 +52,8 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Columns of U and V.
+    n_components : int or None, default=None
+        Columns of U and V; None: 10, or all that fewer features give.
     alpha : float, default=0.1
         Penalty relative to the largest singular value of A'YB: at 1 features are (about) not used at all.
     loss : {"squared", "logistic"}, default="squared"
@@ -88,7 +88,7 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [whole(1)],
+        "n_components": [whole(1), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "loss": [StrOptions({"squared", "logistic"})],
         "max_iter": [whole(1)],
@@ -97,7 +97,7 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: int | None = None,
         *,
         alpha: float = 0.1,
         loss: str = "squared",
@@ -120,7 +120,7 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
         check_same_names(mask, left, right, "mask")
         check_same_names(sample_weight, left, right, "sample_weight")
         links = check_links(Y, mask, (len(left.values), len(right.values)), sample_weight)
-        check_width(int(self.n_components), (left.values.shape[1], right.values.shape[1]), "bilinear")
+        r = count_of(self.n_components, (left.values.shape[1], right.values.shape[1]), "bilinear")
         if self.loss == "logistic" and (links.Y.data.min() < 0 or links.Y.data.max() > 1):
             low, high = links.Y.data.min(), links.Y.data.max()
             msg = f"loss='logistic' takes scores between 0 and 1, got {low:g} to {high:g}; use Y > 0, or loss='squared'"
@@ -147,12 +147,12 @@ class BilinearPairRegressor(PairsSummary, BaseEstimator):
                 spread > 0, unit * ((X.values - X.values[0]) / unit).std(axis=0), 1.0
             )
         Z = {side: self._standardise(X.values, side) for side, X in features.items()}
-        self._solve(Z["left"], Z["right"], links)
+        self._solve(Z["left"], Z["right"], links, r)
         self.embedding_ = {side: Z[side] @ self.factors_[side] for side in SIDES}
         return self
 
-    def _solve(self, A: Array, B: Array, links: Links) -> None:
-        r, max_iter, tol = int(self.n_components), int(self.max_iter), float(self.tol)
+    def _solve(self, A: Array, B: Array, links: Links, r: int) -> None:
+        max_iter, tol = int(self.max_iter), float(self.tol)
         # c Y with penalty c alpha has the factors of Y times sqrt(c) and c^2 times its objective
         unit = float(np.abs(links.Y.data).max()) if self.loss == "squared" else 1.0
         links = replace(links, Y=links.Y / unit)

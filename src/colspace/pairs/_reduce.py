@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 REDUCTIONS = ("joint", "pca", "phd", "cphd", "sols")
+_DIRECTIONS = 10  # where none are asked for
 WHITENED = ("joint", "phd", "cphd", "sols")
 
 
@@ -131,13 +132,16 @@ def group_regressions(C: Array, groups: Index, sums: Array, degrees: Array) -> A
     return ((indicator @ (C * sums[:, None])) - x_mean * (indicator @ sums)[:, None]).T
 
 
-def check_width(r: int, widths: tuple[int, int], reduction: str) -> None:
-    """Refuse more directions than features."""
+def count_of(r: int | None, widths: tuple[int, int], reduction: str) -> int:
+    """Directions of each side: as many as asked, or ten; more than the features give are refused where they are asked for."""
     limit = sum(widths) // 2 if reduction == "cphd" else min(widths)
+    if r is None:
+        return min(_DIRECTIONS, limit)
     if r > limit:
         of = f"A has {widths[0]} features and B {widths[1]}"
         msg = f"n_components={r} is more than reduction={reduction!r} can give: {of}; use at most {limit}"
         raise ValueError(msg)
+    return int(r)
 
 
 def embeddings(m: PairMoments, reduction: str, r: int, shrinkage: float) -> tuple[Embedding, Embedding]:

@@ -30,7 +30,7 @@ from ._kernel import LARGE, TOL, Smoother, median_distance
 from ._links import Links, check_links, shown
 from ._predictions import Asked, PairPredictions
 from ._ranking import check_k, places_of, require_pandas
-from ._reduce import WHITENED, Embedding, check_width, embeddings, pair_moments
+from ._reduce import WHITENED, Embedding, count_of, embeddings, pair_moments
 from ._similarity import check_new_side, check_side, principal_coordinates
 from ._sum_kernel import SumSmoother, sum_smoother
 from ._summary import PairsSummary
@@ -55,8 +55,8 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto", default=10
-        Directions per side; "auto" chooses among 10, 25, 50 and 100 with the other settings (not with "cphd" and "sols").
+    n_components : int, "auto" or None, default=None
+        Directions per side; None: 10, or all that fewer features give; "auto" chooses among 10, 25, 50 and 100 with the other settings (not with "cphd" and "sols").
     reduction : {"joint", "pca", "phd", "cphd", "sols"}, default="joint"
         How the coordinates are found: joint reduction; principal components; principal Hessian directions of each
         side; ``2 * n_components`` of them of both sides' features together (each side's part enters the same
@@ -119,7 +119,7 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [whole(1), StrOptions({"auto"})],
+        "n_components": [whole(1), StrOptions({"auto"}), None],
         "reduction": [StrOptions({"joint", "pca", "phd", "cphd", "sols"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), tuple, list],
@@ -135,7 +135,7 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int | str = 10,
+        n_components: int | str | None = None,
         *,
         reduction: str = "joint",
         shrinkage: float | str = "auto",
@@ -193,16 +193,17 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
             refuse_overflow(X, side)
         links = check_links(Y, mask, (len(left.values), len(right.values)), sample_weight)
         widths = left.values.shape[1], right.values.shape[1]
-        if not isinstance(self.n_components, str):
-            check_width(int(self.n_components), widths, self.reduction)
+        asked = self.n_components
+        most = 0 if isinstance(asked, str) else count_of(asked, widths, self.reduction)
         grid, rng = self._grid(min(widths)), generator(self.random_state)
         for X, d in ((left, links.degrees(1)), (right, links.degrees(0))):
             seen = X.values if d is None else X.values[d > 0]
             warn_constant(np.ptp(seen, axis=0), X.columns or range(seen.shape[1]))
-        settings = self._choose(left.values, right.values, links, grid, rng)
-        r = self.n_components_ = int(
-            self.n_components if settings.n_components is None else settings.n_components
+        most = most or int(grid.n_components[-1] or 0)
+        settings = self._choose(
+            Problem(left.values, right.values, links, self.reduction, most, int(self.n_top)), grid, rng
         )
+        r = self.n_components_ = settings.n_components or most
         moments = pair_moments(left.values, right.values, links, self.reduction, r, int(rng.integers(2**31)))
         found = embeddings(moments, self.reduction, r, settings.shrinkage)
         self._store(left, right, links, found, settings)
@@ -266,20 +267,18 @@ class PairRegressor(PairPredictions, PairsSummary, BaseEstimator):
             raise ValueError(msg)
         return Grid(shrinkages, (float(pair[0]),), (float(pair[1]),), counts)
 
-    def _choose(self, A: Array, B: Array, links: Links, grid: Grid, rng: np.random.Generator) -> Settings:
+    def _choose(self, problem: Problem, grid: Grid, rng: np.random.Generator) -> Settings:
         """The settings with the best score over held-out entities."""
         for name in ("cv_results_", "calibration_", "_kept"):
             self.__dict__.pop(name, None)
         if len(grid.settings) == 1:
             return grid.settings[0]
-        most = grid.n_components[-1] or int(self.n_components)
-        problem = Problem(A, B, links, self.reduction, most, int(self.n_top))
         tried, scores = tune(problem, grid, int(self.cv), rng)
         self.cv_results_ = {
             "shrinkage": np.array([s.shrinkage for s in tried]),
             "bandwidth_left": np.array([s.left for s in tried]),
             "bandwidth_right": np.array([s.right for s in tried]),
-            "n_components": np.array([s.n_components or most for s in tried]),
+            "n_components": np.array([s.n_components or problem.n_components for s in tried]),
             "mean_score": scores,
         }
         return tried[int(np.argmax(scores))]

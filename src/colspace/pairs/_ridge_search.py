@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._climb import climb
-from ._reduce import check_width
+from ._reduce import count_of
 from ._ridge_tune import Point, Problem, SidePoint, held_out, max_components
 from ._similarity import DISTANCES
 from ._tune import Held, top_gains
@@ -342,7 +342,7 @@ def _reduction_start(problem: Problem, wish: Wish, start: Point, ladders: dict[s
     else:
         r = wish.n_components
         widths = [source.tables[0].shape[1] for source in (problem.left, problem.right)]
-        check_width(r, (widths[0], widths[1]), problem.reduction)
+        count_of(r, (widths[0], widths[1]), problem.reduction)
     if problem.reduction == "pca":
         return replace(start, n_components=r)
     if wish.shrinkage is None:

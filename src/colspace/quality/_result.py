@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 ALL, NONE = "all columns", "no columns"
 LEVEL = 0.05
 _LARGE = 0.2  # R2 that noise hardly reaches
+_DIGITS = 3  # of scores in words
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,10 @@ class ReductionComparison:
         if ahead:
             leader = max(ahead, key=lambda r: r.score)
             d = np.subtract(leader.folds, row.folds)
-            ending += f"; {leader.method} ahead by {d.mean():.3f} ± {standard_error(d):.3f}"
+            if round(float(d.mean()), _DIGITS) > 0:
+                ending += (
+                    f"; {leader.method} ahead by {d.mean():.{_DIGITS}f} ± {standard_error(d):.{_DIGITS}f}"
+                )
         return ending
 
     def __str__(self) -> str:

@@ -32,6 +32,8 @@ from ._tiles import pass_rows, tiles
 
 Array = NDArray[np.float64]
 
+_CHANCE = 4.0  # over the rows: a squared correlation of two standard errors
+
 
 def fit_auto(
     source: Source,
@@ -46,7 +48,8 @@ def fit_auto(
     With :math:`a = (S + \lambda)^{-1/2} x` per block, :math:`\lambda` the ridge of least leave-one-out error, the directions are
     the leading eigenvectors of ``stack``: the ridge's own (``linear_parts``), and those in which its leave-one-out
     residual bends, by gradients of a kernel regression (``kernel_part``) and by second moments (``moments_part``).
-    With ``n_groups`` the same passes keep the sums of groups of rows for errors of the directions. ``variant``: what
+    Where little is linear (see ``least_ridge``) the columns are whitened with next to no ridge, for what bends; where nothing does, the fit is
+    made again with the ridge of least error. With ``n_groups`` the same passes keep the sums of groups of rows for errors of the directions. ``variant``: what
     ``choose_variant`` is to find.
     """
     start = first_pass(source, blocks)
@@ -58,7 +61,18 @@ def fit_auto(
         return _on_leading_axes(source, blocks, start, r, seed, n_groups, replace(variant, leading=False))
     if variant.steps:
         ridges = start.choose(found.loo, variant.steps)
-    return _fit_ridges(source, blocks, ridges, keys, found.sample, r, n_groups, variant.alpha)
+    solution = _fit_ridges(source, blocks, ridges, keys, found.sample, r, n_groups, variant.alpha)
+    least = start.choose(found.loo, variant.steps, held_back=False)
+    same = all(a.ridge == b.ridge for a, b in zip(least.blocks, ridges.blocks, strict=True))
+    if same or bends_more(solution, ridges.count):
+        return solution
+    return _fit_ridges(source, blocks, least, keys, found.sample, r, n_groups, variant.alpha)
+
+
+def bends_more(solution: Solution, count: float) -> bool:
+    """Whether more of the response bends than is linear, and than chance would have it: then columns are whitened whatever they say linearly."""
+    parts = solution.parts or {}
+    return max(parts["gradients"], parts["moments"]) >= max(parts["linear"], _CHANCE / count)
 
 
 def _on_leading_axes(

@@ -91,14 +91,15 @@ class Start:
         """Leave-one-out sums of all paths."""
         return LooPlan(self.paths, self.response)
 
-    def choose(self, found: LooPaths, steps: int = 0) -> Ridges:
-        """Ridges of least error, or ``steps`` of the grid more."""
+    def choose(self, found: LooPaths, steps: int = 0, *, held_back: bool = True) -> Ridges:
+        """Ridges of least error, or ``steps`` of the grid more; ``held_back``: next to nothing where little is linear."""
         size, loo = len(self.widths), found.paths
+        widths = self.widths if held_back else (None,) * size
         return Ridges(
             mean=self.mean,
             scale=self.scale,
             response=self.response,
-            blocks=tuple(choose_ridge(self.paths[b], loo[b], self.widths[b], steps) for b in range(size)),
+            blocks=tuple(choose_ridge(self.paths[b], loo[b], widths[b], steps) for b in range(size)),
             joint=choose_ridge(self.paths[-1], loo[-1]),
             cross=self.cross,
             widths=self.widths,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..io._text import ISO_DATE
+from ._skipped import Skipped, skipped
 
 _NINES = (9.0, 99.0, 999.0, 9999.0, 99999.0)
 FEW = 20  # distinct values of levels
@@ -48,6 +49,7 @@ class Profile:
     same: list[list[str]]
     repeated_rows: int
     codes: list[tuple[str, str]]
+    skipped: list[Skipped]
 
     def of(self, *kinds: str) -> list[str]:
         """Names of the columns of some kinds."""
@@ -78,6 +80,7 @@ def profile(path: str, frame: Any) -> Profile:
         _same(frame, columns),
         int(frame.duplicated().sum()),
         [(name, code) for j, name in enumerate(frame.columns) if (code := gap_code(frame.iloc[:, j]))],
+        skipped(frame),
     )
 
 
@@ -188,7 +191,7 @@ def odd_values(words: Any) -> list[Any]:
 
 
 def gap_code(values: Any) -> str:
-    """A number that most likely stands for a gap: nines alone, twice or more, the only negative one or far above all others; empty without one.
+    """A number that most likely stands for a gap: nines alone, twice or more, the only negative one or far from all others; empty without one.
 
     Examples
     --------
@@ -196,6 +199,8 @@ def gap_code(values: Any) -> str:
     >>> from colspace.report._profile import gap_code
     >>> gap_code(pd.Series([31, 40, -99, 28, -99])), gap_code(pd.Series([96, 97, 98, 99, 99]))
     ('-99', '')
+    >>> gap_code(pd.Series([0.4, -1.2, -999, 2.1, -999]))
+    '-999'
     """
     from pandas.api import types
 
@@ -205,7 +210,8 @@ def gap_code(values: Any) -> str:
     numbers = seen.to_numpy(dtype=float)
     low, high = numbers.min(), numbers.max()
     above, below = numbers[numbers > low], numbers[numbers < high]
-    if -low in _NINES and len(numbers) - len(above) > 1 and above.min() >= 0:
+    alone = above.min() >= 0 or above.min() - low > 2 * np.ptp(above)
+    if -low in _NINES and len(numbers) - len(above) > 1 and alone:
         return f"{low:g}"
     far = high - below.max() > 2 * np.ptp(below)
     return f"{high:g}" if high in _NINES and len(numbers) - len(below) > 1 and far else ""
