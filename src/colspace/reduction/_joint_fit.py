@@ -216,7 +216,7 @@ class Solution:
         known = self.known
         if known is not None:
             cross = [span.loadings(b, known.cross[s]) for b, s in enumerate(span.blocks.slices)]
-            known = replace(known, cross=np.vstack(cross) * span.deviation[order, None] ** 2)
+            known = replace(known, cross=np.vstack(cross) * span.scale[order, None] ** 2)
         return replace(
             self,
             known=known,
@@ -459,13 +459,14 @@ def fit_by_passes(
 
 
 def problem_span(problem: Problem, source: Source, *, quiet: bool = False) -> Span | None:
-    """The table of a problem in coordinates of its rows' span; ``quiet``: no covariance is inverted there."""
+    """The table of a problem in coordinates of its rows' span; ``quiet``: no covariance is inverted there, for any table."""
     return row_span(
         source,
         problem.blocks,
         whiten=problem.whiten == "full" and not quiet,
         shrinkage=problem.shrinkage,
         scale=problem.whiten is not None,
+        apart=quiet and len(problem.blocks) == 1,  # several wide blocks have leading axes
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 
 # eigenvalues of the rows' products under this share of the largest are rounding
 _RANK_TOLERANCE = 1e-10
+_LEAST = 0.02  # share of its variance that a column is taken to have of its own
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,14 @@ def row_span(
     whiten: bool = True,
     shrinkage: Any = None,
     scale: bool = True,
+    apart: bool = False,
     remedies: str = "shrinkage='auto' or a number in (0, 1]",
 ) -> Span | None:
     """The table in coordinates of its rows' span, or None for a table that is not wide.
 
     ``whiten``: covariances are going to be inverted, so a ridge of zero (``shrinkage``) is refused and the least
-    one is said in a warning. ``scale=False`` leaves the columns in their units.
+    one is said in a warning. ``scale=False`` leaves the columns in their units; ``apart`` divides them by the deviation that the
+    response leaves (``own_share``).
     """
     if not is_wide(source, blocks):
         return None
@@ -127,6 +131,8 @@ def row_span(
     mean = table.mean
     deviation = np.sqrt(table.variance)
     unit = deviation if scale else (deviation > 0).astype(np.float64)
+    if apart:
+        unit = unit * np.sqrt(own_share(source, mean, deviation))
     coordinates: list[Array] = []
     factors: list[Array | None] = []
     for columns in blocks.columns:
@@ -146,6 +152,41 @@ def row_span(
         source, X=np.hstack(coordinates), labels=None, unit=scale or source.unit, n_columns=blocks.widths
     )
     return Span(moved, inner, blocks, mean, unit, deviation, tuple(factors), source.X)
+
+
+def own_share(source: Source, mean: Array, deviation: Array) -> Array:
+    r"""Share of the variance of every column that the responses leave, 1 - max(0, (R² - c)/(1 - c)).
+
+    c = (q + log p)/n, with q responses and p columns, is about what chance gives the largest :math:`R^2` of p columns. Few columns that
+    differ between classes more than within them are then penalised less, as by linear discriminants with a ridge within
+    classes; a ridge on columns of one variance penalises them as it does all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colspace.reduction._source import Source
+    >>> from colspace.reduction._span import own_share
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.standard_normal(500)
+    >>> X = np.column_stack([y + 0.5 * rng.standard_normal(500), rng.standard_normal(500)])
+    >>> own_share(Source.of(X, y, None, "example"), X.mean(axis=0), X.std(axis=0)).round(1)
+    array([0.2, 1. ])
+    """
+    Y = np.asarray(source.y, dtype=np.float64).reshape(len(source.y), -1)
+    w = np.ones(len(Y)) if source.weights is None else np.asarray(source.weights, dtype=np.float64)
+    n = float(w.sum())
+    Y = Y - w @ Y / n
+    Y = Y / np.maximum(np.abs(Y).max(axis=0), np.finfo(float).tiny)
+    values, U = eigh((Y.T * w) @ Y)
+    kept = values > _RANK_TOLERANCE * max(values[-1], 0.0)
+    basis = (Y @ U[:, kept] / np.sqrt(values[kept])) * w[:, None]
+    told = np.zeros(len(mean))
+    for part, Z in _column_chunks(source.X, np.arange(len(mean)), mean, deviation):
+        told[part] = np.sum((Z.T @ basis) ** 2, axis=1) / n
+    chance = (np.count_nonzero(kept) + math.log(max(1, int(np.count_nonzero(deviation))))) / n
+    if chance >= 1.0:
+        return np.ones(len(mean))
+    return np.clip(1.0 - np.clip((told - chance) / (1.0 - chance), 0.0, 1.0), _LEAST, 1.0)
 
 
 def _coordinates(
