@@ -404,3 +404,12 @@ def test_where_the_fit_needs_all_rows_nothing_is_begun(tables, frame, monkeypatc
     assert found.count("is the decimal mark") == 1
     monkeypatch.setattr(_stream, "LARGE", 1 << 40)
     assert found == run("s.csv", *options).output
+
+
+def test_modules_are_imported_beside_and_none_is_missed():
+    """One that cannot be imported is told where it is needed."""
+    for name in ("colspace.cli._no_such", "json.tool"):
+        sys.modules.pop(name, None)
+        thread = _chunks.import_beside([name])
+        thread.join()
+        assert (name in sys.modules) == (name == "json.tool")

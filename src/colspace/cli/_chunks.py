@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import chain, islice
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -117,6 +120,7 @@ class Streamed:
         default_factory=list
     )  # features and responses, where the fit keeps them
     begun: list[Iterator[Any]] = field(default_factory=list)  # chunks that the fit reads first
+    later: Sequence[str] = ()  # modules that are needed after the fit
 
     @property
     def fitted(self) -> bool:
@@ -172,6 +176,7 @@ class Streamed:
             estimator._validate_params()
             check_options(estimator)
             rows = spool(pairs, checked)
+            import_beside(self.later)
             give_back()
             estimator._fit_table(*rows)
             give_back()
@@ -325,6 +330,19 @@ class Streamed:
             yield from (table.to_pandas() for table in self.stream.chunks(ids, self.types))
         else:
             yield from (pd.DataFrame(index=range(min(_PIECE, rows - a))) for a in range(0, rows, _PIECE))
+
+
+def import_beside(modules: Sequence[str]) -> Thread:
+    """Import modules while something else is computed; whoever needs one that cannot be imported is told then."""
+
+    def load() -> None:
+        with suppress(ImportError):
+            for name in modules:
+                import_module(name)
+
+    thread = Thread(target=load, daemon=True)
+    thread.start()
+    return thread
 
 
 def is_worded(stream: Stream, responses: Sequence[str]) -> bool:

@@ -32,8 +32,11 @@ class Task:
     marks: Sequence[str]
     encoding: str | None
 
-    def begin(self, seed: int) -> Streamed | None:
-        """The table as a stream that is being read, if it is one and large; what comes next need not wait for it."""
+    def begin(self, seed: int, later: Sequence[str] = ()) -> Streamed | None:
+        """The table as a stream that is being read, if it is one and large; what comes next need not wait for it.
+
+        ``later``: modules that are needed after the fit.
+        """
         from ._chunks import Streamed, is_worded
 
         with warnings_on_stderr("Note"):
@@ -41,7 +44,7 @@ class Task:
             if stream is None:
                 return None
             choice = self._choose(list(stream.names))
-            data = Streamed(stream, choice, is_worded(stream, choice.responses), seed)
+            data = Streamed(stream, choice, is_worded(stream, choice.responses), seed, later=later)
             data.begin()
         return data
 

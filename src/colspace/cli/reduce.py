@@ -161,7 +161,10 @@ def command(**given: Any) -> None:
         *(asked.blocks, asked.drop_rest, asked.marks, asked.encoding),
     )
     chunks = asked.method == "joint" and not asked.rank_test and takes_chunks(_joint_options(asked))
-    begun = task.begin(asked.seed) if chunks else None  # lines are parsed while scikit-learn is imported
+    later = ("colspace.quality._compare", "rich.table") if asked.check else ()
+    begun = (
+        task.begin(asked.seed, later) if chunks else None
+    )  # lines are parsed while scikit-learn is imported
     from ..io import save
     from ._report import about_of, print_report, report_of
     from ._say import write_json
