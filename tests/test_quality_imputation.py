@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from colspace import CopulaImputer, check_imputation
 from colspace.datasets import make_copula
-from colspace.quality._imputation import ColumnCheck, ImputationCheck, _column, hide
+from colspace.quality._imputation import ColumnCheck, ImputationCheck, _column, floats, hide
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +104,9 @@ def test_words_are_judged_beside_the_commonest_of_those_that_were_left():
     hidden = np.array([False, False, False, True, True, False])
     found = _column("x", "nominal", hidden, true, true.where(~hidden, "b"), None, None)
     assert (found.cells, found.error, found.base) == (2, 0.0, 1.0)
+
+
+def test_dates_count_with_their_times():
+    hours = pd.Series(pd.to_datetime(["2024-01-01 00:00", "2024-01-01 12:00"]))
+    for column in (hours, hours.dt.tz_localize("UTC"), hours - hours[0]):
+        assert np.diff(floats(column)) == 12 * 3600 * 1e6

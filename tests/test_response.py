@@ -135,6 +135,7 @@ def test_rare_events_and_even_values_are_not_far_from_others():
     ):
         assert not far_rows(y).size
     assert far_rows(np.r_[rng.standard_normal(50), 1e200]).tolist() == [50]
+    assert not far_rows(np.r_[rng.standard_normal(1000), 12.0, 12.5, -13.0]).size  # a third of the variance
 
 
 # ---------------------------------------------------------------------- codes of classes

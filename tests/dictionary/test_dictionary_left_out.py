@@ -52,6 +52,23 @@ def test_the_ridge_of_numbers_has_the_least_error_of_all_on_the_ladder():
     assert_allclose(asked_ridge(problem_of(X[:, :10], Y, Squared(), Z=Z, weight=weight.astype(float))), found)
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_labels_ask_for_a_part_of_the_ridge_of_their_indicators(told):
+    """Times p (1 - p) / 2, and a third, or the share of the variance that is left where that is less; whatever the means of the columns."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 10))
+    codes = (rng.random(60) < 0.3).astype(int)
+    X[:, 0] += 4.0 * told * codes
+    Y = one_hot(codes, 2)
+    ridge = asked_ridge(problem_of(X, Y, Squared()))
+    total, p = 59, codes.mean()
+    left = brute(X, Y, ridge, np.ones(60, dtype=int)) * total**2 / np.sum((Y - Y.mean(axis=0)) ** 2)
+    assert (left < 0.3) == told
+    found = asked_ridge(problem_of(X, Y, Logistic()))
+    assert_allclose(found, ridge * p * (1 - p) / 2 * min(left, 1 / 3), rtol=1e-6)
+    assert_allclose(asked_ridge(problem_of(X + 5.0, Y, Logistic())), found, rtol=1e-6)
+
+
 @pytest.mark.parametrize("classes", [2, 4])
 def test_sparse_and_dense_rows_ask_the_same(classes):
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """moments="auto": each part against brute force, and the whole on any table."""
 
+from types import SimpleNamespace
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from colspace._blocks import parse_blocks
 from colspace.datasets import make_additive, make_bilinear, make_even
 from colspace.metrics import nsee
 from colspace.reduction import _gradient
-from colspace.reduction._auto import fit_auto
+from colspace.reduction._auto import bends_more, fit_auto
 from colspace.reduction._auto_linear import learn_ridges, linear_part
 from colspace.reduction._auto_parts import Residuals, moments_part
 from colspace.reduction._auto_rows import RowKeys, RowSample, SamplePlan, standard_norms
@@ -472,3 +474,15 @@ def test_columns_are_whitened_where_more_bends_than_is_linear():
     y = X[:, 0] ** 2 + 0.1 * X[:, 1] + 0.3 * rng.standard_normal(600)
     model = JointReduction(1).fit(X, y - X @ np.linalg.lstsq(X, y, rcond=None)[0])
     assert model.ridge_["x"] < 1e-5
+
+
+def test_what_bends_counts_above_what_is_linear_and_chance():
+    def bends(linear, gradients, moments):
+        parts = {"linear": linear, "gradients": gradients, "moments": moments}
+        return bends_more(SimpleNamespace(parts=parts), 100.0)
+
+    assert not bends(0.0, 0.03, 0.0)  # chance reaches 4 / 100
+    assert bends(0.0, 0.05, 0.0)
+    assert bends(0.0, 0.0, 0.05)
+    assert not bends(0.2, 0.1, 0.19)
+    assert bends(0.2, 0.1, 0.21)
