@@ -69,9 +69,8 @@ def is_mark(column: Any, mark: str) -> Any:
     from ..io._text import ISO_DATE
 
     number = pd.to_numeric(pd.Series([mark]), errors="coerce").iloc[0]
-    column = (
-        column.astype(object) if isinstance(column.dtype, pd.ArrowDtype) else column
-    )  # dates without times
+    if isinstance(column.dtype, pd.ArrowDtype):  # dates without times
+        column = column.astype(object)
     dtype = column.dtype
     if dtype.kind == "M" and re.fullmatch(ISO_DATE, mark):
         return column.dt.tz_localize(None) == pd.to_datetime(mark, format="ISO8601", errors="coerce")

@@ -122,8 +122,9 @@ class SupervisedDictionary(
         else:
             xi = xi / unit
         if isinstance(l2, str):
-            least = _RIDGE * seen_energy(problem, columns) if self.model == "filter" else _CODE_RIDGE
-            l2 = max(least, asked_ridge(problem)) if self.model == "filter" else least
+            l2 = _CODE_RIDGE
+            if self.model == "filter":
+                l2 = max(_RIDGE * seen_energy(problem, columns), asked_ridge(problem))
         return replace(problem, xi=float(xi), l2=float(l2))
 
     def _options(self) -> Options:
